@@ -118,7 +118,8 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
-	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files)
+	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
+	access)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
@@ -145,9 +146,9 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
-RT      := $(call of,worker_rt,env proof fork store_ops gpu beat sampler) \
+RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
-	addresses) \
+	addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_prove keeper_load \
 	device_copy safetensors) \

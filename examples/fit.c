@@ -23,8 +23,9 @@ int main(void)
 {
     float w[2] = {0, 0}; /* a and b */
     struct ddp_tensor state = {"w", DDP_F32, 1, {2}, w};
-    struct ddp_keeper_conf keep = {.folder = "fit.snapshots"};
-    struct ddp_kept kept = {.step = 0};
+    struct ddp_keeper_conf keep = {.size = sizeof(keep),
+                                   .folder = "fit.snapshots"};
+    struct ddp_kept kept = {.size = sizeof(kept)};
     struct ddp *d = ddp_init(&err);
     check(d != NULL);
     struct ddp_comm *comm = ddp_comm_new(d, NULL, &err);

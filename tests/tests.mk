@@ -91,6 +91,7 @@ $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
 $(B)/tests/unit/check_comm_nccl $(B)/tests/unit/check_label: | \
 	$(FAKE_CUDA) $(FAKE_NCCL)
 $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
+$(B)/tests/unit/check_abi: | $(B)/libddp.so
 
 # The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
 $(B)/obj/%.emulated.o: %.cu tests/gpu/emulate.h $(B)/flags

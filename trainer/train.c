@@ -196,6 +196,10 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
     }
     optim_step(&t->optim, m->params, m->grads);
     model_update_stats(m);
+    /* A kernel that was not launched leaves parameters of the step before: no
+     * snapshot may call them those of this one. */
+    if (t->dev->noted(err) != 0)
+        return -1;
     advance(t, tail);
     return 0;
 }

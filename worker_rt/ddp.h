@@ -37,6 +37,27 @@ extern "C" {
 
 #define DDP_API __attribute__((visibility("default")))
 
+/* -- versions -------------------------------------------------------------- */
+
+/* The version of this header. */
+#define DDP_VERSION_MAJOR 0
+#define DDP_VERSION_MINOR 2
+#define DDP_VERSION_PATCH 0
+#define DDP_VERSION                                                            \
+    (DDP_VERSION_MAJOR * 10000 + DDP_VERSION_MINOR * 100 + DDP_VERSION_PATCH)
+
+/* That of the library which is loaded, as a number like DDP_VERSION and, in
+ * `*text` (may be NULL), as "0.2.0". A library runs programs that were built
+ * for it or an older one of the same major version. */
+DDP_API int ddp_version(const char **text);
+
+/*
+ * Structs that may grow in later versions begin with their size: set it to
+ * sizeof of the struct, so that members which this program does not know, or
+ * the library does not, are left alone. 0 means the struct of version 0.2.0,
+ * the oldest: initialise such a struct, at least with zeros.
+ */
+
 /* -- errors ---------------------------------------------------------------- */
 
 /*
@@ -306,6 +327,7 @@ enum ddp_comm_kind {
  * rank waits for NCCL's own time-outs.
  */
 struct ddp_comm_opts {
+    size_t size; /* of this struct, or 0; see versions */
     enum ddp_comm_kind kind;
     int64_t init_timeout_ms; /* for all ranks to meet; 0: five minutes */
     int64_t timeout_ms;      /* for each collective; 0: none */
@@ -340,11 +362,12 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
  * same sizes; each returns when this rank's part is done.
  *
  * Errors: PEER (a rank died, left, failed or aborted), ABORTED, TIMEOUT,
- * CONFLICT (the ranks are in different collectives), NOMEM, USAGE; IO (the GPU
- * or NCCL failed). After every error except USAGE the communicator is broken on
- * this rank, and every later call fails at once. The failure spreads to the
- * other ranks; blocked calls notice it within 100 ms. The content of the buffer
- * is undefined then.
+ * CONFLICT (the ranks are in different collectives; NCCL does not notice that,
+ * unless DDP_CHECK=1 lets the ranks compare each call first), NOMEM, USAGE; IO
+ * (the GPU or NCCL failed). After every error except USAGE the communicator is
+ * broken on this rank, and every later call fails at once. The failure spreads
+ * to the other ranks; blocked calls notice it within 100 ms. The content of the
+ * buffer is undefined then.
  *
  * The text of PEER names the rank that is to blame: "all-reduce: rank 5 died".
  * A rank that fails first tells its neighbours which rank it blames, and they
@@ -515,6 +538,7 @@ DDP_API int ddp_snapshot_save(struct ddp *d,
 
 /* What was loaded. */
 struct ddp_snapshot_info {
+    size_t size;       /* set it, or 0; see versions */
     bool from_prev;    /* `path` was refused, .prev was taken */
     char why[512];     /* why `path` was refused; "" if it was not */
     char instance[33]; /* who wrote it */
@@ -589,6 +613,7 @@ struct ddp_keeper;
 
 /* All zero: no folder, and the launcher's memory if there is any. */
 struct ddp_keeper_conf {
+    size_t size;        /* of this struct, or 0; see versions */
     const char *folder; /* created if it does not exist; NULL: no disk */
     int keep;       /* files to keep in the folder, at most 1000; 0 means 2 */
     bool no_memory; /* do without the launcher's memory */
@@ -654,6 +679,7 @@ DDP_API const char *ddp_keeper_no_memory(const struct ddp_keeper *k);
 
 /* What was loaded. */
 struct ddp_kept {
+    size_t size; /* set it, or 0; see versions */
     int64_t step;
     int64_t round;
     char instance[33]; /* who wrote it */
@@ -707,6 +733,7 @@ DDP_API void ddp_keeper_free(struct ddp_keeper *k);
 struct ddp_sampler;
 
 struct ddp_sampler_conf {
+    size_t size;      /* of this struct, or 0; see versions */
     uint64_t samples; /* 1 .. 2^32 - 1 */
     int rank;
     int world;

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "worker_rt/abi.h"
 #include "worker_rt/rt.h"
 
 struct ddp_sampler {
@@ -64,10 +65,16 @@ static void enter(struct ddp_sampler *s, int64_t epoch, uint64_t start)
     s->share = s->conf.drop_last ? left / world : (left + world - 1) / world;
 }
 
-struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *conf,
+struct ddp_sampler *ddp_sampler_new(const struct ddp_sampler_conf *given,
                                     struct ddp_error *err)
 {
     struct ddp_err why;
+    struct ddp_sampler_conf full;
+    const struct ddp_sampler_conf *conf = &full;
+    if (abi_take(&full, sizeof(full), given, ABI_SAMPLER_CONF_MIN, &why) != 0) {
+        (void)rt_fail(err, &why);
+        return NULL;
+    }
     if (conf->samples < 1 || conf->samples > UINT32_MAX || conf->world < 1 ||
         conf->rank < 0 || conf->rank >= conf->world) {
         (void)ddp_err_set(&why, DDP_E_USAGE,

@@ -96,31 +96,37 @@ static void on_minority(struct step *s, const struct msg_waiting *w)
 }
 
 /* A run with failover begins at the first address of the list alone, or it
- * would begin in two places. One that is in office shows that before. */
+ * would begin in two places. A server that is in office shows that before. */
 static bool is_beside_the_first(const struct agent *a)
 {
-    return a->conf.join.failover == MSG_FAILOVER_ON && !agent_has_failover(a) &&
-           candidates_which(&a->candidates) > 0;
+    return a->conf.join.failover != MSG_FAILOVER_OFF &&
+           !agent_has_failover(a) &&
+           (candidates_which(&a->candidates) > 0 ||
+            candidates_target(&a->candidates)[0] != '\0');
 }
 
 static void on_wait_for_the_first(struct step *s)
 {
     const struct agent *a = s->a;
-    char why[120];
+    const char *target = candidates_target(&a->candidates);
+    char at[100], why[200];
     int64_t until_us =
         mono_after(a->session.down_since_us, agent_bearable_us(a));
+    if (target[0] != '\0')
+        (void)snprintf(at, sizeof(at), /* fits */ "the server at %s", target);
+    else
+        (void)snprintf(at, sizeof(at), /* fits */
+                       "address %d of --rdzv_endpoint",
+                       candidates_which(&a->candidates) + 1);
     (void)snprintf(why, sizeof(why), /* fits */
-                   "address %d of the list answers, but a run begins only at "
-                   "the first one",
-                   candidates_which(&a->candidates) + 1);
+                   "%s answers, but a run begins only at the first address of "
+                   "--rdzv_endpoint",
+                   at);
     if (agent_is_answered_in_vain(s, why))
         agent_note(s, NOTE_wait,
-                   "address %d of --rdzv_endpoint answers, but not the first "
-                   "one, and a run begins only there; start the server at the "
-                   "first address, or look why it cannot be reached; giving up "
-                   "in %lld s",
-                   candidates_which(&a->candidates) + 1,
-                   (long long)(mono_ms_until(s->now_us, until_us) / 1000));
+                   "%s; start the server there, or look why it cannot be "
+                   "reached; giving up in %lld s",
+                   why, (long long)(mono_ms_until(s->now_us, until_us) / 1000));
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
@@ -287,12 +293,12 @@ static void on_msg_unheeded(struct step *s, const struct msg *m)
                    msg_name(m->kind));
 }
 
-/* Without half of the voters a server in office says words, but does nothing:
- * that is not what this node waits for. So does one where the run cannot begin.
- */
+/* With failover a server that has not the authority, or not half of the voters,
+ * says words, but does nothing: that is not what this node waits for. */
 static bool is_act(const struct agent *a, const struct msg *m)
 {
-    return (!agent_has_failover(a) && !is_beside_the_first(a)) ||
+    return (a->conf.join.failover == MSG_FAILOVER_OFF &&
+            !agent_has_failover(a)) ||
            m->kind == MSG_KIND_lease || m->kind == MSG_KIND_go ||
            m->kind == MSG_KIND_end || m->kind == MSG_KIND_drain ||
            m->kind == MSG_KIND_refused ||

@@ -323,6 +323,9 @@ struct agent_epoch {
 struct agent_ballot {
     int64_t round;                          /* 0: none */
     struct agent_epoch epoch;               /* in which it was proposed */
+    char instance[RNG_ID_LEN + 1];          /* its run's; "": not told */
+    int64_t group_world;                    /* its nodes; 0: not told */
+    int64_t restarts;                       /* charged before it */
     char voters[AGENT_VOTERS_TEXT_MAX + 1]; /* as in msg_voters.ids */
     char before[AGENT_VOTERS_TEXT_MAX + 1]; /* of the last round in force, while
                                                this one is not */

@@ -264,7 +264,8 @@ void agent_go_elsewhere(struct step *s, const char *why)
 void agent_take_silence(struct step *s)
 {
     struct agent *a = s->a;
-    if (candidates_count(&a->candidates) == 1) {
+    if (candidates_count(&a->candidates) == 1 &&
+        candidates_target(&a->candidates)[0] == '\0') {
         agent_break_off(s, "no answer");
         return;
     }
@@ -457,22 +458,24 @@ bool agent_is_answered_in_vain(struct step *s, const char *why)
     return true;
 }
 
-/* The third beat is not waited for. If the heartbeat is short that is less than
- * the time in which TCP sends a lost segment again, which is waited for if the
- * lease is long enough. */
-static int64_t short_silence_us(const struct agent *a)
+/* If the heartbeat is short that is less than the time in which TCP sends a
+ * lost segment again, which is waited for if the lease is long enough. */
+static int64_t with_resend_us(const struct agent *a, int64_t us)
 {
-    int64_t us = beat_every_us(a) * SILENT_HALVES / 2;
     int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
     return us > least_us ? us : least_us;
+}
+
+/* The third beat is not waited for. */
+static int64_t short_silence_us(const struct agent *a)
+{
+    return with_resend_us(a, beat_every_us(a) * SILENT_HALVES / 2);
 }
 
 /* The others come within one beat, if they come. */
 static int64_t short_dwell_us(const struct agent *a)
 {
-    int64_t us = 2 * beat_every_us(a);
-    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
-    return us > least_us ? us : least_us;
+    return with_resend_us(a, 2 * beat_every_us(a));
 }
 
 /* How long an answer may stay away. With failover that is a lease. */

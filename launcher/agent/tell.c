@@ -121,9 +121,11 @@ void agent_send_join(struct step *s)
     agent_send(s, &m);
 }
 
-/* Of the round that it accepted; "" until the place in a first one comes. */
+/* Of the round that it accepted; "": not known yet. */
 static const char *instance_of(const struct agent *a)
 {
+    if (a->vote.accepted.instance[0] != '\0')
+        return a->vote.accepted.instance;
     return a->vote.world.round > 0 ? a->vote.world.instance
                                    : a->round.world.instance;
 }
@@ -147,7 +149,9 @@ void agent_send_voted(struct step *s)
     msg_set(m.voted.epoch_id, v->accepted.epoch.id);
     m.voted.group_rank = in_it ? v->world.group_rank : -1;
     m.voted.group_world = in_it ? v->world.group_world : held->group_world;
-    m.voted.restarts = in_it ? v->world.restarts : held->restarts;
+    if (v->accepted.group_world > 0)
+        m.voted.group_world = v->accepted.group_world;
+    m.voted.restarts = v->accepted.restarts;
     msg_set(m.voted.voters, v->accepted.voters);
     msg_set(m.voted.before, v->accepted.before);
     m.voted.answered_ms =

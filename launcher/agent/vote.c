@@ -16,8 +16,8 @@
  *     silence. Its voters, worlds and leases do not count either, since the
  *     agent obeys only a server that has shown its epoch on this connection.
  *   - The server dies between `voters` and `go`: the vote stays PENDING, and
- * the next server is told (`voted`). It goes on with that round, or proposes
- *     another one, which is newer by its epoch.
+ *     the next server is told (`voted`). It goes on with that round, or
+ *     proposes another one, which is newer by its epoch.
  *   - The connection breaks before `accept` or `go` came over: `voted` and
  *     `accept` are said again behind the next join.
  */
@@ -167,12 +167,35 @@ static void on_round_in_force(struct step *s, const struct agent_ballot *b)
     put_in_force(v);
 }
 
+/* A server in office has the run as another instance than this node: that one
+ * gave way, or this node is a newcomer there. Its vote of before counts no
+ * more, as that of an agent that is dead: else it could bring back, alone, what
+ * gave way. */
+static void leave_instance(struct agent *a, const char *instance)
+{
+    struct agent_vote *v = &a->vote;
+    const char *mine = v->accepted.instance;
+    if (mine[0] == '\0')
+        mine = v->world.round > 0 ? v->world.instance : a->round.world.instance;
+    if (v->state == AGENT_VOTE_NONE || instance[0] == '\0' || mine[0] == '\0' ||
+        strcmp(mine, instance) == 0 || a->known != AGENT_END_UNKNOWN)
+        return;
+    v->state = AGENT_VOTE_NONE;
+    v->accepted = (struct agent_ballot){.round = 0};
+    v->world = (struct msg_world){.round = 0};
+    v->long_ms = 0;
+}
+
 void agent_on_voters(struct step *s, const struct msg_voters *voters)
 {
+    leave_instance(s->a, voters->instance);
     struct agent_ballot b = {
         .round = voters->round,
         .epoch = agent_epoch(voters->epoch, voters->epoch_id),
+        .group_world = voters->group_world,
+        .restarts = voters->restarts,
     };
+    msg_set(b.instance, voters->instance);
     msg_set(b.voters, voters->ids);
     msg_set(b.before, voters->before);
     candidates_learn(&s->a->candidates, voters->addrs);
@@ -191,13 +214,14 @@ static bool is_of_accepted(const struct agent_vote *v,
            agent_ballot_order(b, &v->accepted) == 0;
 }
 
-/* The workers wait for `go`. In a first round it is the place that tells the
- * instance, without which nothing is accepted. */
+/* The workers wait for `go`. If `voters` did not tell the instance of a first
+ * round the place does, and nothing is accepted before. */
 static void take_place(struct step *s)
 {
     struct agent *a = s->a;
     a->vote.echoed_us = s->now_us;
-    if (a->round.evidence == AGENT_NO_ROUND)
+    if (a->round.evidence == AGENT_NO_ROUND &&
+        a->vote.accepted.instance[0] == '\0')
         agent_send_accept(s);
 }
 

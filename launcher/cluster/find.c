@@ -110,16 +110,6 @@ static int port_of(const char *id)
     return PORT_FIRST + (int)(n % PORT_COUNT);
 }
 
-/* Names of runs have only printable characters, and no '/'. */
-static void name_run(struct cluster *f, const char *id, const char *from)
-{
-    int len = snprintf(f->run_id, sizeof(f->run_id), "%s-%s", f->name, id);
-    for (int i = 0; i < len && f->run_id[i] != '\0'; i++)
-        if (f->run_id[i] <= ' ' || f->run_id[i] >= 0x7f || f->run_id[i] == '/')
-            f->run_id[i] = '_';
-    f->run_id_from = from;
-}
-
 static int check_place(const struct cluster *f, struct ddp_err *err)
 {
     if (f->rank_from == NULL || f->nnodes_from == NULL || f->rank < f->nnodes)
@@ -144,7 +134,7 @@ static int read_row(const struct cluster_env *env,
                    id != NULL ? " " : "", id != NULL ? id : "");
     f->port = port_of(id != NULL ? id : "");
     if (id != NULL)
-        name_run(f, id, from);
+        cluster_name_run(f, id, from);
     if (take_list(env, row, f, err) < 0 ||
         (f->nnodes_from == NULL &&
          cluster_number(env, row->nnodes, 1, HOSTLIST_HOSTS_MAX, &f->nnodes,

@@ -27,8 +27,10 @@ name_step(const struct cluster_env *env, const char *step, struct cluster *f)
     const char *job = cluster_var(env, "SLURM_JOB_ID", &from);
     const char *life = cluster_var(env, "SLURM_RESTART_COUNT", &from);
     bool again = life != NULL && strcmp(life, "0") != 0;
-    (void)snprintf(f->run_id, sizeof(f->run_id), "slurm-%.40s.%.40s%s%.20s",
-                   job, step, again ? "." : "", again ? life : ""); /* fits */
+    char id[120];
+    (void)snprintf(id, sizeof(id), "%.40s.%.40s%s%.20s", job, step, /* fits */
+                   again ? "." : "", again ? life : "");
+    cluster_name_run(f, id, "SLURM_JOB_ID");
 }
 
 int cluster_slurm(const struct cluster_env *env,
@@ -62,7 +64,6 @@ int cluster_slurm(const struct cluster_env *env,
     if (script)
         return 0;
     name_step(env, cluster_var(env, "SLURM_STEP_ID", &from), f);
-    f->run_id_from = "SLURM_JOB_ID";
     return cluster_number(env, "SLURM_NODEID", 0, HOSTLIST_HOSTS_MAX - 1,
                           &f->rank, &f->rank_from, err) < 0
                ? -1

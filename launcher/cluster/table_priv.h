@@ -64,6 +64,10 @@ int cluster_number(const struct cluster_env *env,
                    const char **from,
                    struct ddp_err *err);
 
+/* Names the run by the id of its job; what a name must not have becomes '_':
+ * names of runs have only printable characters, and no '/'. */
+void cluster_name_run(struct cluster *f, const char *id, const char *from);
+
 /* Reads the list of hosts that `from` has, and fills in nnodes, head and, if
  * `own` is not NULL, the rank of the host of that name. It must be in the list,
  * but for one in which hosts may repeat and do not differ. */

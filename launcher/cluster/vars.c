@@ -51,6 +51,15 @@ int cluster_number(const struct cluster_env *env,
     return 1;
 }
 
+void cluster_name_run(struct cluster *f, const char *id, const char *from)
+{
+    int len = snprintf(f->run_id, sizeof(f->run_id), "%s-%s", f->name, id);
+    for (int i = 0; i < len && f->run_id[i] != '\0'; i++)
+        if (f->run_id[i] <= ' ' || f->run_id[i] >= 0x7f || f->run_id[i] == '/')
+            f->run_id[i] = '_';
+    f->run_id_from = from;
+}
+
 /* -- hosts ----------------------------------------------------------------- */
 
 int cluster_take_hosts(struct cluster *f,

@@ -48,7 +48,7 @@ enum key_kind {
     KEY_IDLE, /* torchrun's; nothing to set here */
 };
 
-struct key {
+struct conf_key {
     const char *name;
     enum key_kind kind;
     size_t field; /* of struct keys, for KEY_SECONDS and KEY_BOOLEAN */
@@ -60,7 +60,7 @@ struct key {
     {                                                                          \
         name, KEY_SECONDS, offsetof(struct keys, field), min_us, CONF_YEAR_US  \
     }
-static const struct key keys_known[] = {
+static const struct conf_key keys_known[] = {
     SECONDS("join_timeout", join_us, MONO_MS),
     SECONDS("last_call_timeout", last_call_us, 0),
     SECONDS("lastcall", last_call_us, 0), /* its name in older torchruns */
@@ -99,7 +99,7 @@ static void add_idle(struct keys *k, const char *name)
 }
 
 /* NULL: there is none of this name, and that is noted. */
-static const struct key *find_key(struct keys *k, const char *name)
+static const struct conf_key *find_key(struct keys *k, const char *name)
 {
     const char *names[sizeof(keys_known) / sizeof(keys_known[0])];
     for (int i = 0; i < KEYS_LEN; i++) {
@@ -117,7 +117,7 @@ static const struct key *find_key(struct keys *k, const char *name)
 }
 
 static int set_seconds(struct keys *k,
-                       const struct key *key,
+                       const struct conf_key *key,
                        const char *value,
                        struct ddp_err *err)
 {
@@ -135,7 +135,7 @@ static int set_seconds(struct keys *k,
 }
 
 static int set_boolean(struct keys *k,
-                       const struct key *key,
+                       const struct conf_key *key,
                        const char *value,
                        struct ddp_err *err)
 {
@@ -154,7 +154,7 @@ static int set_key(struct keys *k,
                    const char *value,
                    struct ddp_err *err)
 {
-    const struct key *key = find_key(k, name);
+    const struct conf_key *key = find_key(k, name);
     if (key == NULL)
         return 0;
     switch (key->kind) {

@@ -15,7 +15,7 @@
 #define PATH_CAP 4096
 
 /* What is read of a node. What its file does not say is 0. */
-struct node {
+struct kfd_node {
     uint64_t simd_count;
     uint64_t gfx_target_version; /* 90402: gfx942 */
     uint64_t location_id;        /* bus, device and function of PCI */
@@ -24,7 +24,7 @@ struct node {
     uint64_t drm_render_minor;
 };
 
-static void keep(struct node *n, const char *name, uint64_t value)
+static void keep(struct kfd_node *n, const char *name, uint64_t value)
 {
     const struct {
         const char *name;
@@ -42,13 +42,13 @@ static void keep(struct node *n, const char *name, uint64_t value)
             *wanted[i].to = value;
 }
 
-static void read_node(const char *dir, const char *number, struct node *n)
+static void read_node(const char *dir, const char *number, struct kfd_node *n)
 {
     char path[PATH_CAP + 300], line[256], name[64];
     uint64_t value;
     (void)snprintf(path, sizeof(path), "%s/%s/properties", dir, number);
     FILE *f = fopen(path, "re"); /* the path fits */
-    *n = (struct node){.simd_count = 0};
+    *n = (struct kfd_node){.simd_count = 0};
     while (f != NULL && fgets(line, sizeof(line), f) != NULL)
         if (sscanf(line, "%63s %" SCNu64, name, &value) == 2)
             keep(n, name, value);
@@ -57,7 +57,7 @@ static void read_node(const char *dir, const char *number, struct node *n)
 }
 
 /* Kernels before 5.0 do not tell the render node; it is taken to be there. */
-static bool has_render_node(const char *dev, const struct node *n)
+static bool has_render_node(const char *dev, const struct kfd_node *n)
 {
     char path[PATH_CAP];
     int len = snprintf(path, sizeof(path), "%s/dri/renderD%" PRIu64, dev,
@@ -66,7 +66,7 @@ static bool has_render_node(const char *dev, const struct node *n)
            access(path, F_OK) == 0;
 }
 
-static void describe(const struct node *n, struct kfd_gpu *gpu)
+static void describe(const struct kfd_node *n, struct kfd_gpu *gpu)
 {
     unsigned version = (unsigned)n->gfx_target_version;
     unsigned at = (unsigned)n->location_id;
@@ -98,7 +98,7 @@ int kfd_gpus(const char *sys, const char *dev, struct kfd_gpu *gpus, int max)
     int found = 0;
     int n = scandir(dir, &names, is_number, versionsort);
     for (int i = 0; i < n; i++) {
-        struct node node;
+        struct kfd_node node;
         read_node(dir, names[i]->d_name, &node);
         free(names[i]);
         if (node.simd_count > 0 && found < max && has_render_node(dev, &node))

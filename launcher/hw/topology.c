@@ -22,7 +22,7 @@
 #define PATH_CAP 4096
 
 /* CPUs that share a core or a cache. */
-struct group {
+struct cpu_group {
     int first; /* its lowest CPU, allowed or not */
     struct cpus cpus;
 };
@@ -183,10 +183,11 @@ static void cache_of(const char *sys,
 /* Divides `cpus` into groups that share a core or a cache; the caller frees.
  * NULL: no memory. Files are read for the first CPU of each group only, since a
  * machine can have hundreds. */
-static struct group *
+static struct cpu_group *
 make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
 {
-    struct group *groups = calloc((size_t)cpus_count(cpus), sizeof(*groups));
+    struct cpu_group *groups =
+        calloc((size_t)cpus_count(cpus), sizeof(*groups));
     struct cpus left = *cpus;
     *n = 0;
     for (int cpu = cpus_next(&left, 0); groups != NULL && cpu >= 0;
@@ -196,7 +197,7 @@ make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
             cache_of(sys, cpu, cpus, &all);
         else
             core_of(sys, cpu, &all);
-        struct group *g = &groups[(*n)++];
+        struct cpu_group *g = &groups[(*n)++];
         g->first = cpus_next(&all, 0);
         g->cpus = all;
         cpus_and(&g->cpus, &left); /* no CPU is in two groups, even ... */
@@ -209,13 +210,13 @@ make_groups(const char *sys, bool caches, const struct cpus *cpus, int *n)
 
 static int by_first(const void *a, const void *b)
 {
-    const struct group *x = a, *y = b;
+    const struct cpu_group *x = a, *y = b;
     return (x->first > y->first) - (x->first < y->first);
 }
 
 static int by_size(const void *a, const void *b)
 {
-    const struct group *x = a, *y = b;
+    const struct cpu_group *x = a, *y = b;
     int more = cpus_count(&y->cpus) - cpus_count(&x->cpus);
     return more != 0 ? more : by_first(a, b);
 }
@@ -240,7 +241,7 @@ static void bind_socket(const char *sys,
 }
 
 /* Seat `place` of `seats` on one node. */
-static int share_cores(struct group *groups,
+static int share_cores(struct cpu_group *groups,
                        int cores,
                        int seats,
                        int place,
@@ -280,7 +281,7 @@ static int bind_part(const char *sys,
         place += node_of[i] == node_of[at] && i < at;
         seats += node_of[i] == node_of[at];
     }
-    struct group *groups = make_groups(sys, caches, cpus, &groups_len);
+    struct cpu_group *groups = make_groups(sys, caches, cpus, &groups_len);
     if (groups == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the topology");
     ddp_assert(groups_len > 0); /* the node has a CPU */

@@ -18,16 +18,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
 
@@ -68,29 +67,10 @@ static void make_names(const char *run, const char *host, int port)
                    id);
 }
 
-/* Those whose locks this kernel alone keeps. */
-static bool is_local(int fd)
-{
-    struct statfs fs;
-    if (fstatfs(fd, &fs) != 0)
-        return false;
-    switch ((unsigned long)fs.f_type) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static int open_folder(void)
 {
     int fd = open(FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && !is_local(fd)) {
+    if (fd >= 0 && !access_is_local(fd)) {
         (void)close(fd);
         fd = -1;
     }
@@ -230,14 +210,14 @@ static void visit_dead(visit *f, void *ctx)
     (void)closedir(dir);
 }
 
-struct found {
+struct found_dead {
     struct launch_record *dead;
     int n;
 };
 
 static bool take_record(int folder, const char *name, int fd, void *ctx)
 {
-    struct found *found = ctx;
+    struct found_dead *found = ctx;
     char text[RECORD_SIZE + 1];
     (void)folder;
     (void)name;
@@ -250,7 +230,7 @@ static bool take_record(int folder, const char *name, int fd, void *ctx)
 
 int launch_lock_dead(struct launch_record dead[LAUNCH_LOCK_DEAD_MAX])
 {
-    struct found found = {.dead = dead};
+    struct found_dead found = {.dead = dead};
     visit_dead(take_record, &found);
     return found.n;
 }

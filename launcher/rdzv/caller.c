@@ -13,7 +13,6 @@
 #include "launcher/rdzv/caller.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/conn.h"
@@ -107,15 +106,12 @@ on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
 static void find(struct caller *c)
 {
     struct ddp_err err;
-    const char *host = c->at.host;
     if (resolver_is_busy(&c->resolver))
         return;
-    if (strcasecmp(host, "localhost") == 0)
-        host = "127.0.0.1";
-    if (!addr_is_number(host))
-        (void)resolver_start(&c->resolver, host, c->at.port, &err);
-    else if (addr_resolve(host, c->at.port, &c->addrs, &err) == 0)
+    if (resolver_is_needless(c->at.host, c->at.port, &c->addrs))
         dial(c);
+    else
+        (void)resolver_start(&c->resolver, c->at.host, c->at.port, &err);
 }
 
 /* -- time ------------------------------------------------------------------ */

@@ -29,7 +29,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
@@ -475,19 +474,6 @@ static void on_resolve_timer(uv_timer_t *timer)
     on_fail_timer(timer);
 }
 
-/* A host that needs no resolver: an address, or localhost, which is loopback
- * whatever /etc/hosts says or if there is none (RFC 6761, 6.3). */
-static bool needs_no_resolver(struct place *p)
-{
-    const char *host = p->host;
-    struct ddp_err err;
-    if (strcasecmp(host, "localhost") == 0)
-        host = "127.0.0.1";
-    if (!addr_is_number(host))
-        return false;
-    return addr_resolve(host, p->port, &p->addrs, &err) == 0;
-}
-
 static void wait_for_resolver(struct rdzv_client *cl)
 {
     cl->state = CLIENT_RESOLVING;
@@ -546,7 +532,8 @@ void rdzv_client_connect(struct rdzv_client *cl,
     if (!choose(cl, target, which))
         fail_soon(cl);
     else if (!resolver_is_busy(&cl->to->resolver) &&
-             (cl->to->fresh || needs_no_resolver(cl->to)))
+             (cl->to->fresh ||
+              resolver_is_needless(cl->to->host, cl->to->port, &cl->to->addrs)))
         resolved(cl);
     else if (resolve(cl))
         wait_for_resolver(cl);

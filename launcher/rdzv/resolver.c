@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #define RESOLVER_MAGIC 0x7265736fu
@@ -114,6 +115,14 @@ int resolver_start(struct resolver *r,
     }
     r->busy = true;
     return 0;
+}
+
+bool resolver_is_needless(const char *host, int port, struct addr_list *list)
+{
+    struct ddp_err err;
+    if (strcasecmp(host, "localhost") == 0)
+        host = "127.0.0.1";
+    return addr_is_number(host) && addr_resolve(host, port, list, &err) == 0;
 }
 
 bool resolver_is_busy(const struct resolver *r)

@@ -49,6 +49,11 @@ int resolver_start(struct resolver *r,
                    int port,
                    struct ddp_err *err);
 
+/* Whether the host needs none of this: it is an address, or localhost, which is
+ * loopback whatever /etc/hosts says or if there is none (RFC 6761, 6.3). Its
+ * address is in `list` then. */
+bool resolver_is_needless(const char *host, int port, struct addr_list *list);
+
 /* Whether on_resolved is still to come. */
 bool resolver_is_busy(const struct resolver *r);
 

@@ -20,7 +20,7 @@
 #define HOW_MAX   80 /* how one ended, as text */
 
 /* The worker whose failure the report names first; it is not listed again. */
-struct first {
+struct first_exit {
     bool known;
     int64_t rank;
 };
@@ -29,7 +29,7 @@ struct first {
 
 struct walk {
     const struct event_log *j;
-    struct first first;
+    struct first_exit first;
     bool this_round; /* the exits are those of this node's last round */
     void (*each)(void *ctx, const struct report_end *e);
     void *ctx;

@@ -1,12 +1,15 @@
 /*
- * base/access: faccessat(3) in sandboxes. For some flags, and from glibc 2.33
- * on for all, it is a call of Linux 5.8; if a sandbox answers EPERM to that,
- * glibc takes it for the answer of the file.
+ * base/access: what may be done with a file.
+ *
+ * faccessat(3) in sandboxes: for some flags, and from glibc 2.33 on for all, it
+ * is a call of Linux 5.8; if a sandbox answers EPERM to that, glibc takes it
+ * for the answer of the file.
  */
 #ifndef RENDEZVOUS_BASE_ACCESS_H
 #define RENDEZVOUS_BASE_ACCESS_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,5 +23,9 @@ static inline int access_at(int dir, const char *path, int mode, int flags)
         return -1;
     return (int)syscall(SYS_faccessat, dir, path, mode);
 }
+
+/* Whether this kernel alone keeps the locks of that file (flock). On a file
+ * system of the network other machines do, or nobody. */
+bool access_is_local(int fd);
 
 #endif

@@ -214,12 +214,12 @@ static bool is_replaced(const struct opts_table *t, const char *name)
 }
 
 /* Rows that a prefix fits, and those of them that the replaced program has. */
-struct match {
+struct opts_match {
     int id, count;
     int replaced_id, replaced_count;
 };
 
-static void add_match(struct match *m, int id, bool replaced)
+static void add_match(struct opts_match *m, int id, bool replaced)
 {
     m->id = id;
     m->count++;
@@ -240,7 +240,7 @@ static int find_long(const struct opts_table *t,
 {
     const char *name = word + 2;
     size_t len = strcspn(name, "=");
-    struct match m = {.id = ID_NONE};
+    struct opts_match m = {.id = ID_NONE};
     if (len == strlen("version") && begins("version", name, len)) {
         *id = ID_VERSION;
         return 0;

@@ -50,7 +50,7 @@
  * RUNNING node; from a STOPPING one it may still be the root cause. `done`
  * makes a RUNNING node DONE. `bye` makes an ENDING node ENDED, and removes an
  * ENDED one; before the end it is out of order. Which states of a run go with
- * which states of its nodes is a table, too: inner/states.c.
+ * which states of its nodes is a table, too: inner/state/states.c.
  *
  * A newcomer to a round that can grow ends it, at once or, as a SPARE until
  * then, when --scale_interval since the last such end is over. If a round

@@ -14,16 +14,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
@@ -52,32 +51,13 @@ static bool read_boot_id(char id[BOOT_ID_LEN + 1])
     return n == BOOT_ID_LEN;
 }
 
-/* Those whose locks this kernel alone keeps. */
-static bool is_local(int fd)
-{
-    struct statfs fs;
-    if (fstatfs(fd, &fs) != 0)
-        return false;
-    switch ((unsigned long)fs.f_type) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-    case EXT4_SUPER_MAGIC:
-    case XFS_SUPER_MAGIC:
-    case BTRFS_SUPER_MAGIC:
-    case OVERLAYFS_SUPER_MAGIC:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* Everybody may put something there. */
 static bool is_ours(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
            st.st_uid == geteuid() && st.st_nlink == 1 &&
-           (st.st_mode & 077) == 0 && is_local(fd);
+           (st.st_mode & 077) == 0 && access_is_local(fd);
 }
 
 static int open_locked(int port)

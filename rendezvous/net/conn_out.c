@@ -40,7 +40,7 @@ static void reset(const struct conn *c)
     const struct sockaddr none = {.sa_family = AF_UNSPEC};
     uv_os_fd_t fd;
     if (uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0)
-        (void)connect(fd, &none, sizeof(none)); /* close_reset does the rest */
+        (void)connect(fd, &none, sizeof(none)); /* conn_close does the rest */
 }
 
 /*

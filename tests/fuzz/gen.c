@@ -47,17 +47,23 @@ static void gen_voters(uint8_t how, char *text, size_t size)
             len += (size_t)snprintf(text + len, size - len, "%016x ", i);
 }
 
-/* Ids that are told apart by their first 16 digits. True: it is one. */
+/* Ids that are told apart by their first 16 digits, as long as they fit. True:
+ * it is one. */
 static bool gen_id(uint8_t how, const char *field, char *text, size_t size)
 {
-    if (strcmp(field, "agent") == 0)
-        (void)snprintf(text, size, "%016x%016x", how % 8u, how % 8u);
-    else if (ends_in(field, "epoch_id"))
-        (void)snprintf(text, size, "%016x", how % 4u);
-    else if (strcmp(field, "voters") == 0 || strcmp(field, "before") == 0)
+    char id[33];
+    if (strcmp(field, "voters") == 0 || strcmp(field, "before") == 0 ||
+        strcmp(field, "ids") == 0) {
         gen_voters(how, text, size);
+        return true;
+    }
+    if (strcmp(field, "agent") == 0)
+        (void)snprintf(id, sizeof(id), "%016x%016x", how % 8u, how % 8u);
+    else if (ends_in(field, "epoch_id"))
+        (void)snprintf(id, sizeof(id), "%016x", how % 4u);
     else
         return false;
+    msg_set_text(text, size, id);
     return true;
 }
 

@@ -240,10 +240,10 @@ template <class F> inline void launch(dim3 grid, dim3 block, F f)
 #define __syncthreads() emulate::wait_for_all()
 #define LAUNCH(what, kernel, grid, block, ...)                                 \
     do {                                                                       \
-        (void)(what);                                                          \
         in_order();                                                            \
         device_access access;                                                  \
         emulate::launch((grid), (block), [=]() { kernel(__VA_ARGS__); });      \
+        (void)cuda_note(cudaGetLastError(), what);                             \
     } while (0)
 
 /* -- the runtime ----------------------------------------------------------- */

@@ -44,6 +44,8 @@
  *   -DONE_BYE         one bye makes the end final      } with -DENDING
  *   -DEND_FORGOT      a taker forgets an end           }
  *   -DEND_STAYS       an old end beats a newer round   }
+ *   -DHELD_ENDS       an agent ends with an end that is not final }
+ *   -DONE_OF_TWO      ... with -DEXCEPTION: half of two make it final at once
  *   -DSILENCE_EXCEPTS the exception without a proof, with -DEXCEPTION
  */
 #ifndef N
@@ -428,13 +430,23 @@ inline stop(i)
 
 /* -- the end --------------------------------------------------------------- */
 
+/* Of two voters the one that has not heard of it may go on if the other is proven
+ * dead: not once it can hold no lease. */
+#if defined(EXCEPTION) && !defined(ONE_OF_TWO)
+#define MAY_RUN_ON(s, i)                                                       \
+    (!HAS(byes[s] | dead[s], i) && (age[AT(s, i)] < L || wait[s] > 0))
+#define IS_AWAITED(s) (MAY_RUN_ON(s, 0) || MAY_RUN_ON(s, 1))
+#else
+#define IS_AWAITED(s) false
+#endif
+
 inline try_finish(s)
 {
     if
 #ifdef ONE_BYE
     :: byes[s] != 0 ->
 #else
-    :: HALF_OF_ALL(s, byes[s] | STANDING(s)) ->
+    :: HALF_OF_ALL(s, byes[s] | STANDING(s)) && !IS_AWAITED(s) ->
 #endif
        assert(forced <= round[s]);
        finished = round[s]
@@ -535,6 +547,11 @@ end_idle:
     :: d_step { ending[s] && IS_HERE(i, s) && ended[i] == s + 1 &&
         !HAS(byes[s], i) ->
         byes[s] = byes[s] | BIT(i); age[AT(s, i)] = 0; try_finish(s) }
+    :: d_step { ending[s] && SERVES(s) && byes[s] != 0 -> try_finish(s) }
+#ifdef HELD_ENDS
+    :: d_step { alive[i] && ended[i] != 0 && finished == 0 ->
+        finished = accepted[i] }
+#endif
 #endif
 #ifdef PROOFS
     :: d_step { !alive[i] && !HAS(dead[s], i) -> dead[s] = dead[s] | BIT(i) }

@@ -266,6 +266,32 @@ START_TEST(test_takeover_clocks_that_differ_too_much_break_invariant_1)
 }
 END_TEST
 
+/* -- daemons that end in order --------------------------------------------- */
+
+/* The same schedules, in which daemons get SIGTERM besides. */
+static void make_ends(struct schedule *p, uint64_t seed)
+{
+    struct rng rng;
+    make_schedule(p, seed);
+    rng_init(&rng, ~seed);
+    if (p->n_steps > STEPS_MAX / 2)
+        p->n_steps = STEPS_MAX / 2;
+    for (int i = 0; i < 3; i++) {
+        int64_t at_us = p->quiet_us + rng_below(&rng, (uint32_t)FAULTS_US);
+        schedule_add(p, &rng, at_us, ACT_HOST_END, (uint32_t)rng_next(&rng));
+        schedule_add(p, &rng, at_us + rng_below(&rng, (uint32_t)LASTING_US),
+                     schedule_end_of(ACT_HOST_END), 0);
+    }
+}
+
+START_TEST(test_takeover_daemons_that_end_in_order_keep_the_invariants)
+{
+    int64_t sums[SIM_COUNTS];
+    if (schedule_many(make_ends, SCHEDULES / 2, sums))
+        ck_assert_int_gt(sums[SIM_SERVER_ENDED], SCHEDULES / 4);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("takeover");
@@ -285,5 +311,11 @@ int main(void)
     tcase_add_test(broken,
                    test_takeover_clocks_that_differ_too_much_break_invariant_1);
     suite_add_tcase(suite, broken);
+    TCase *ends = tcase_create("ends in order");
+    tcase_set_timeout(ends, 0);
+    tcase_set_tags(ends, "sim");
+    tcase_add_test(ends,
+                   test_takeover_daemons_that_end_in_order_keep_the_invariants);
+    suite_add_tcase(suite, ends);
     return suite_run(suite);
 }

@@ -64,6 +64,7 @@ enum act schedule_end_of(enum act act)
         [ACT_SERVER_END] = ACT_SERVER_START,
         [ACT_SERVER_FREEZE] = ACT_SERVER_THAW,
         [ACT_HOST_KILL] = ACT_HOST_START,
+        [ACT_HOST_END] = ACT_HOST_START,
         [ACT_HOST_FREEZE] = ACT_HOST_THAW,
         [ACT_HOST_CUT] = ACT_HOST_HEAL,
         [ACT_HOST_MIDST] = ACT_HOST_BACK,
@@ -266,6 +267,10 @@ act_on_host(struct sim *s, const struct schedule *p, const struct step *step)
         return;
     case ACT_HOST_KILL:
         sim_kill_on(s, host);
+        return;
+    case ACT_HOST_END:
+        if (host >= SIM_OUTSIDE) /* a daemon, by SIGTERM */
+            sim_end_on(s, host);
         return;
     case ACT_HOST_FREEZE:
         sim_freeze_on(s, host);

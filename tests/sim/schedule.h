@@ -45,6 +45,7 @@ enum act {
     /* ... these of any machine that has or had one, ... */
     ACT_HOST_START,
     ACT_HOST_KILL,
+    ACT_HOST_END, /* in order */
     ACT_HOST_FREEZE,
     ACT_HOST_THAW,
     ACT_HOST_CUT,

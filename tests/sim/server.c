@@ -466,15 +466,7 @@ void sim_server_kill(struct sim *s)
 
 void sim_server_end(struct sim *s)
 {
-    struct server_sim *srv = &s->servers[OUTSIDE];
-    struct rdzv_event ev = {.kind = RDZV_ENDING};
-    if (srv->rdzv == NULL || srv->frozen || srv->ending)
-        return;
-    tell(s, OUTSIDE, "ends in order");
-    s->count[SIM_SERVER_ENDED]++;
-    srv->ending = true;
-    die_after(s, OUTSIDE, 500 * MONO_MS);
-    server_step(s, OUTSIDE, &ev);
+    sim_end_on(s, OUTSIDE);
 }
 
 void sim_server_kill_at(struct sim *s, int n)
@@ -514,6 +506,19 @@ void sim_lands_on(struct sim *s, int i, int machine)
 void sim_kill_on(struct sim *s, int machine)
 {
     server_kill(s, machine);
+}
+
+void sim_end_on(struct sim *s, int machine)
+{
+    struct server_sim *srv = &s->servers[machine];
+    struct rdzv_event ev = {.kind = RDZV_ENDING};
+    if (srv->rdzv == NULL || srv->frozen || srv->ending)
+        return;
+    tell(s, machine, "ends in order");
+    s->count[SIM_SERVER_ENDED]++;
+    srv->ending = true;
+    die_after(s, machine, 500 * MONO_MS);
+    server_step(s, machine, &ev);
 }
 
 void sim_in_midst(struct sim *s, int machine, enum sim_midst what, int n)

@@ -54,7 +54,8 @@ void sim_check_settled(struct sim *s)
     if (in_round == 0 && live >= s->conf.nodes_min && can_go_on)
         sim_break(s, "invariant 4: %d nodes live and no round runs", live);
     for (int i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].alive && s->nodes[i].drained_life == server_life(s))
+        if (s->nodes[i].alive && s->nodes[i].drained_life > 0 &&
+            s->nodes[i].drained_life == server_life(s))
             sim_break(s, "n%d was drained and does not go", i);
     for (int i = 0; i < s->n_nodes && in_round > 0; i++) {
         const struct agent *a = &s->nodes[i].agent;

@@ -150,6 +150,9 @@ int sim_serving(const struct sim *s); /* where most nodes are served */
 /* One that is outside; the others begin when they are needed. */
 void sim_start_on(struct sim *s, int machine);
 void sim_kill_on(struct sim *s, int machine);
+/* As by SIGTERM: it tells the nodes, and is gone half a second later or sooner.
+ */
+void sim_end_on(struct sim *s, int machine);
 /* Without a list: the server behind the endpoint to which the connections of
  * that node come from now on. */
 void sim_lands_on(struct sim *s, int i, int machine);
@@ -171,8 +174,6 @@ void sim_thaw_on(struct sim *s, int machine);
 void sim_server_start(struct sim *s);
 void sim_server_kill(struct sim *s);
 
-/* As by SIGTERM: it tells the nodes, and is gone half a second later or sooner.
- */
 void sim_server_end(struct sim *s);
 
 /* Kills it at its n-th deed from now, n > 0, instead of that: a message that it

@@ -1,4 +1,5 @@
 /* links: rendezvous/daemon/act_mark rendezvous/base/err rendezvous/base/log */
+/* links: rendezvous/base/access */
 /* links: rendezvous/base/utf8 */
 /*
  * What a server leaves behind for the next one at its port.

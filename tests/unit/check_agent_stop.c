@@ -476,8 +476,8 @@ END_TEST
 
 /* -- drained --------------------------------------------------------------- */
 
-/* Its workers are asked; it says so again after a reconnect, and ends. */
-START_TEST(test_agent_drained_asks_its_workers_and_goes)
+/* Two workers of round 1 are asked to leave, since their node is drained. */
+static void run_drained(void)
 {
     run();
     drain();
@@ -485,6 +485,12 @@ START_TEST(test_agent_drained_asks_its_workers_and_goes)
     ck_assert_int_eq(last.leave.all, 0);
     ck_assert_int_eq(last.leave.signal, 0);
     asked(2);
+}
+
+/* Its workers are asked; it says so again after a reconnect, and ends. */
+START_TEST(test_agent_drained_asks_its_workers_and_goes)
+{
+    run_drained();
     drain(); /* said again */
     ck_assert_str_eq(did, "");
     stop_gracefully(1);
@@ -502,9 +508,7 @@ END_TEST
 /* A peer is gone: there is no step that they could come to. */
 START_TEST(test_agent_drained_workers_are_hurried)
 {
-    run();
-    drain();
-    asked(2);
+    run_drained();
     stop(7); /* of another round */
     ck_assert_str_eq(did, "");
     stop(1);
@@ -519,9 +523,7 @@ END_TEST
 /* A worker that does not leave when asked gets SIGTERM, then SIGKILL. */
 START_TEST(test_agent_drained_workers_have_the_grace)
 {
-    run();
-    drain();
-    asked(2);
+    run_drained();
     lease(0, 5000);
     pass(499 * MONO_MS);
     ck_assert_ptr_null(strstr(did, "kill"));

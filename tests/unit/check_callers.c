@@ -10,6 +10,7 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -106,6 +107,7 @@ static void open_place(struct stand *p)
 
 static void setup(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its helpers */
     memset(&conf, 0, sizeof(conf));
     memset(places, 0, sizeof(places));
     memset(&held, 0, sizeof(held));

@@ -208,6 +208,8 @@ static const struct row rows[] = {
     {"SLURM_STEP_ID=4294967289;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;" SCRIPT, NULL, NULL, "slurm 1 nodes, node 0, n2:23017, slurm-17.4294967289"},
     {"SLURM_JOB_ID=17_4;SLURM_STEP_ID=0;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;SLURM_NODEID=0", NULL, NULL, "slurm 1 nodes, node 0, n2:23017, slurm-17_4.0"},
 
+    {"SLURM_JOB_ID=1/7 x;SLURM_STEP_ID=0;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;SLURM_NODEID=0", NULL, NULL, "slurm 1 nodes, node 0, n2:23001, slurm-1_7_x.0"},
+
     /* -- mpirun ---- */
     {OMPI("2", "1"), NULL, NULL, "mpi 2 nodes, node 1"},
     {OMPI("1", "0"), NULL, NULL, "mpi 1 nodes, node 0"},

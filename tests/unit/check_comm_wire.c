@@ -289,6 +289,7 @@ static int send_unreadable(int rank, void *arg)
     void *data = mmap(NULL, len, rank == 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     RT_CHECK(data != MAP_FAILED);
+    RT_OK(ddp_comm_barrier(c, &e), e); /* all have met */
     RT_CHECK(ddp_comm_broadcast(c, data, len, 0, &e) != 0);
     RT_CHECK(e.code == (rank == 0 ? DDP_ERR_IO : DDP_ERR_PEER));
     RT_CHECK(strcmp(e.text, rank == 0

@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/beat */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/abi */
+/* links: worker_rt/beat */
 /* links: worker_rt/store_ops */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */

@@ -21,6 +21,7 @@
 #include "tests/lib/rt_world.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/snapshot/snapshot.h"
 #include "worker_rt/snapshot/keeper.h"
 
 #define UNCHANGED (-1)
@@ -224,6 +225,48 @@ START_TEST(test_keeper_damaged_file_is_passed_over)
     damage_file(name, 20);
     ck_assert_int_eq(worker_load(w), -1);
     ck_assert_int_eq(w->e.code, DDP_ERR_CORRUPT);
+    worker_stop(w);
+}
+END_TEST
+
+/* Makes a file one of a newer format, with a right sum. */
+static void make_newer(const char *path)
+{
+    static const char from[] = "\"ddp.format\":\"1\"";
+    uint8_t bytes[4096];
+    char digits[SNAPSHOT_DIGITS + 1];
+    FILE *f = fopen(path, "r+e");
+    ck_assert_ptr_nonnull(f);
+    size_t n = fread(bytes, 1, sizeof(bytes), f);
+    size_t len = 8 + (size_t)bytes[0] + ((size_t)bytes[1] << 8);
+    ck_assert_uint_lt(len, n);
+    uint8_t *at = memmem(bytes, len, from, sizeof(from) - 1);
+    ck_assert_ptr_nonnull(at);
+    at[sizeof(from) - 3] = '2';
+    memcpy(bytes + SNAPSHOT_DIGITS_AT, SNAPSHOT_NO_DIGITS, SNAPSHOT_DIGITS);
+    XXH3_state_t *state = XXH3_createState();
+    snapshot_header_hex(digits, state, bytes, len);
+    (void)XXH3_freeState(state);
+    memcpy(bytes + SNAPSHOT_DIGITS_AT, digits, SNAPSHOT_DIGITS);
+    rewind(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, len, f), len);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* What a newer libddp wrote is an error, and nothing older is taken for it. */
+START_TEST(test_keeper_newer_format_is_refused)
+{
+    char name[96];
+    struct worker *w = worker_start(&on_disk);
+    for (int step = 1; step <= 2; step++)
+        ck_assert_int_eq(worker_save(w, step, true), 0);
+    ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
+    name_of(name, 2, 1, INSTANCE);
+    make_newer(name);
+    ck_assert_int_eq(worker_load(w), -1);
+    ck_assert_int_eq(w->e.code, DDP_ERR_CONFIG);
+    ck_assert_str_eq(w->e.text, "rank 0 has one of step 2 that a newer libddp "
+                                "wrote: use that version");
     worker_stop(w);
 }
 END_TEST
@@ -504,6 +547,7 @@ int main(void)
     tcase_add_test(t, test_keeper_disk_without_instance_goes_by_step);
     tcase_add_test(t, test_keeper_folder_is_taken_over);
     tcase_add_test(t, test_keeper_damaged_file_is_passed_over);
+    tcase_add_test(t, test_keeper_newer_format_is_refused);
     tcase_add_test(t, test_keeper_strangers_in_the_folder);
     tcase_add_test(t, test_keeper_load_only_leaves_the_folder);
     suite_add_tcase(s, t);

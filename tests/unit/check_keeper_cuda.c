@@ -152,7 +152,7 @@ static void expect(struct rig *r, int64_t step)
 {
     static float w[N], h[N];
     struct ddp_error e;
-    struct ddp_kept kept;
+    struct ddp_kept kept = {.size = sizeof(kept)};
     struct ddp_tensor t[2] = {{"w", DDP_F32, 1, {N}, w},
                               {"h", DDP_F32, 1, {N}, h}};
     RT_OK(ddp_keeper_load(r->k, t, 2, NULL, 0, &kept, &e), e);

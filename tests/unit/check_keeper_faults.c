@@ -7,9 +7,11 @@
 /* links: worker_rt/snapshot/snapshot worker_rt/snapshot/load */
 /* links: worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
-/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/comm/comm */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/abi */
+/* links: worker_rt/comm/comm */
 /* links: rendezvous/client/store rendezvous/base/dial */
-/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib worker_rt/gpu */
+/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
+/* links: worker_rt/comm/same_call worker_rt/gpu */
 /* links: worker_rt/comm/cpu */
 /* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/comm/addresses */
 /* links: worker_rt/beat */

@@ -156,7 +156,7 @@ static int load_with_a_liar(int rank, void *arg)
 {
     static struct worker w;
     static struct comm_ops lying;
-    struct ddp_kept kept;
+    struct ddp_kept kept = {.size = 0};
     told = arg;
     start(&w, rank);
     if (rank == LIAR) {

@@ -1,8 +1,10 @@
 /* clang-format off */
 /* links: tests/lib/scratch tests/lib/rt_world */
-/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/comm/comm */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/abi */
+/* links: worker_rt/comm/comm */
 /* links: worker_rt/gpu */
-/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib worker_rt/beat */
+/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
+/* links: worker_rt/comm/same_call worker_rt/beat */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
 /* links: worker_rt/snapshot/device_copy */

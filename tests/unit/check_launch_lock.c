@@ -1,4 +1,5 @@
 /* links: launcher/proc/launch_lock rendezvous/base/rng rendezvous/base/err */
+/* links: rendezvous/base/access */
 /* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/utf8 */
 /*
  * The lock of a launch: held while any process of it lives, found free after.

@@ -1,5 +1,6 @@
 /* links: launcher/worker/mailbox launcher/proc/procfs */
-/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/beat */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/abi */
+/* links: worker_rt/beat */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */
 /* links: rendezvous/base/buf rendezvous/base/rng */

@@ -55,7 +55,6 @@ static void told_of(int64_t epoch,
 static void setup_round(int n)
 {
     struct voters v = range(0, n - 1);
-    office_init(&o);
     told_of(1, 1, &v, &nobody);
 }
 
@@ -78,16 +77,41 @@ static void promise(int first, int last)
         office_promise(&o, agent(i));
 }
 
+static void accepts(int first, int last, int64_t round)
+{
+    for (int i = first; i <= last; i++)
+        office_accept(&o, agent(i), round);
+}
+
+static bool may_act(void)
+{
+    return office_may_act(&o, now_us, LEASE);
+}
+
+/* By the promises of all of them. */
+static void win(int first, int last)
+{
+    here(first, last);
+    ask();
+    promise(first, last);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+    office_check(&o);
+}
+
+/* In office of a run that has had no round. */
+static void begin(void)
+{
+    office_ask(&o, ME);
+    ck_assert(office_is_won(&o, now_us));
+    office_win(&o);
+}
+
 /* In office of round 1 of n, by all of them. */
 static void in_office(int n)
 {
     setup_round(n);
-    here(0, n - 1);
-    ask();
-    promise(0, n - 1);
-    ck_assert(office_is_won(&o, now_us));
-    office_win(&o);
-    office_check(&o);
+    win(0, n - 1);
 }
 
 static void setup(void)
@@ -183,7 +207,6 @@ END_TEST
 START_TEST(test_office_of_a_round_that_may_not_be_in_force_takes_both)
 {
     struct voters r1 = range(0, 4), r2 = range(4, 6);
-    office_init(&o);
     told_of(1, 1, &r1, &nobody);
     told_of(1, 2, &r2, &r1);
     here(4, 6);
@@ -203,7 +226,6 @@ END_TEST
 START_TEST(test_office_of_a_round_that_is_known_to_be_in_force_takes_one)
 {
     struct voters r1 = range(0, 4), r2 = range(4, 6);
-    office_init(&o);
     told_of(1, 2, &r2, &r1);
     here(4, 5);
     ck_assert(!office_may_ask(&o, now_us));
@@ -330,13 +352,13 @@ END_TEST
 START_TEST(test_office_grants_nothing_once_the_echoes_are_old)
 {
     in_office(3);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    ck_assert(may_act());
     now_us += LEASE;
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
     office_echo(&o, agent(0), now_us - 1);
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
     office_echo(&o, agent(2), now_us - 1);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    ck_assert(may_act());
 }
 END_TEST
 
@@ -354,10 +376,10 @@ START_TEST(test_office_who_obeys_another_server_is_no_echo)
     in_office(3);
     office_lose(&o, agent(0));
     office_lose(&o, agent(1));
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
     office_echo(&o, agent(0), now_us);
     office_echo(&o, agent(1), now_us);
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
 }
 END_TEST
 
@@ -365,12 +387,8 @@ END_TEST
 START_TEST(test_office_grants_by_the_older_echo_of_two_rounds)
 {
     struct voters r1 = range(0, 2), r2 = range(3, 5);
-    office_init(&o);
     told_of(1, 2, &r2, &r1);
-    here(0, 5);
-    ask();
-    promise(0, 5);
-    office_win(&o);
+    win(0, 5);
     int64_t asked_us = now_us;
     now_us += LEASE / 2;
     for (int i = 3; i < 6; i++)
@@ -403,14 +421,14 @@ START_TEST(test_office_without_it_nothing_is_granted)
 {
     setup_round(1);
     here(0, 0);
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
     ask();
     promise(0, 0);
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
     office_win(&o);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    ck_assert(may_act());
     office_resign(&o);
-    ck_assert(!office_may_act(&o, now_us, LEASE));
+    ck_assert(!may_act());
 }
 END_TEST
 
@@ -467,8 +485,7 @@ START_TEST(test_office_long_leases_end_with_their_round)
     office_announce_long(&o, now_us, 60 * LEASE);
     office_propose(&o, 2, &next, now_us);
     here(1, 1);
-    office_accept(&o, agent(0), 2);
-    office_accept(&o, agent(1), 2);
+    accepts(0, 1, 2);
     office_commit(&o);
     ck_assert_int_eq(o.long_us, 0);
     ck_assert(!office_long_is_known(&o, now_us + LEASE));
@@ -488,10 +505,8 @@ START_TEST(test_office_round_is_in_force_by_half_of_old_and_new)
     in_office(4);
     here(4, 7);
     office_propose(&o, 2, &next, now_us);
-    for (int i = 0; i < rows[_i].old_ones; i++)
-        office_accept(&o, agent(i), 2);
-    for (int i = 0; i < rows[_i].new_ones; i++)
-        office_accept(&o, agent(4 + i), 2);
+    accepts(0, rows[_i].old_ones - 1, 2);
+    accepts(4, 4 + rows[_i].new_ones - 1, 2);
     ck_assert_int_eq(office_is_in_force(&o), rows[_i].in_force);
     office_check(&o);
 }
@@ -500,16 +515,13 @@ END_TEST
 START_TEST(test_office_first_round_takes_half_of_its_own_voters)
 {
     struct voters next = range(0, 2);
-    office_init(&o);
-    office_ask(&o, ME);
-    ck_assert(office_is_won(&o, now_us));
-    office_win(&o);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    begin();
+    ck_assert(may_act());
     office_propose(&o, 1, &next, now_us);
     here(0, 2);
-    office_accept(&o, agent(0), 1);
+    accepts(0, 0, 1);
     ck_assert(!office_is_in_force(&o));
-    office_accept(&o, agent(1), 1);
+    accepts(1, 1, 1);
     ck_assert(office_is_in_force(&o));
     office_commit(&o);
     office_check(&o);
@@ -527,17 +539,14 @@ END_TEST
 START_TEST(test_office_second_proposal_takes_half_of_the_first_ones_voters)
 {
     struct voters first = range(0, 2), second = range(2, 3);
-    office_init(&o);
-    office_ask(&o, ME);
-    office_win(&o);
+    begin();
     office_propose(&o, 1, &first, now_us);
     office_abandon(&o);
     office_propose(&o, 2, &second, now_us);
     here(0, 3);
-    office_accept(&o, agent(2), 2);
-    office_accept(&o, agent(3), 2);
+    accepts(2, 3, 2);
     ck_assert(!office_is_in_force(&o));
-    office_accept(&o, agent(0), 2);
+    accepts(0, 0, 2);
     ck_assert(office_is_in_force(&o));
     office_commit(&o);
     office_check(&o);
@@ -550,19 +559,14 @@ END_TEST
 START_TEST(test_office_round_found_unconfirmed_takes_three_halves)
 {
     struct voters r1 = range(0, 2), r2 = range(2, 4), r3 = range(4, 6);
-    office_init(&o);
     told_of(1, 2, &r2, &r1);
-    here(0, 6);
-    ask();
-    promise(0, 6);
-    office_win(&o);
+    win(0, 6);
     office_propose(&o, 3, &r3, now_us);
-    for (int i = 3; i <= 6; i++)
-        office_accept(&o, agent(i), 3);
+    accepts(3, 6, 3);
     ck_assert(!office_is_in_force(&o)); /* none of round 1 */
-    office_accept(&o, agent(0), 3);
+    accepts(0, 0, 3);
     ck_assert(!office_is_in_force(&o));
-    office_accept(&o, agent(1), 3);
+    accepts(1, 1, 3);
     ck_assert(office_is_in_force(&o));
 }
 END_TEST
@@ -574,10 +578,9 @@ START_TEST(test_office_accept_of_another_proposal_is_none)
     office_propose(&o, 2, &next, now_us);
     office_abandon(&o);
     office_propose(&o, 3, &next, now_us);
-    office_accept(&o, agent(0), 2);
-    office_accept(&o, agent(1), 2);
+    accepts(0, 1, 2);
     ck_assert(!office_is_in_force(&o));
-    office_accept(&o, agent(1), 3);
+    accepts(1, 1, 3);
     ck_assert(office_is_in_force(&o));
 }
 END_TEST
@@ -593,7 +596,7 @@ START_TEST(test_office_abandoned_proposal_changes_nothing)
     ck_assert_int_eq(o.round, 1);
     ck_assert_ptr_null(office_vote(&o, agent(5)));
     ck_assert_int_eq(o.sets[OFFICE_NOW].n, 3);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    ck_assert(may_act());
 }
 END_TEST
 
@@ -604,10 +607,9 @@ START_TEST(test_office_late_accept_is_a_promise)
     in_office(1);
     here(0, 3);
     office_propose(&o, 2, &next, now_us);
-    office_accept(&o, agent(0), 2);
-    office_accept(&o, agent(1), 2);
+    accepts(0, 1, 2);
     office_commit(&o);
-    office_accept(&o, agent(2), 2);
+    accepts(2, 2, 2);
     ck_assert(office_vote(&o, agent(2))->promised);
     ck_assert(!office_vote(&o, agent(3))->promised);
 }
@@ -623,12 +625,12 @@ START_TEST(test_office_votes_of_the_dead_stand)
     office_stand(&o, agent(1));
     now_us += 10 * LEASE;
     office_echo(&o, agent(0), now_us);
-    ck_assert_int_eq(office_may_act(&o, now_us, LEASE), true);
+    ck_assert(may_act());
     office_stand(&o, agent(2));
     office_stand(&o, agent(3));
     office_propose(&o, 2, &next, now_us);
     ck_assert(!office_is_in_force(&o)); /* the new voter has to accept */
-    office_accept(&o, agent(0), 2);
+    accepts(0, 0, 2);
     ck_assert(office_is_in_force(&o));
 }
 END_TEST
@@ -685,7 +687,7 @@ START_TEST(test_office_one_of_two_is_enough_if_the_other_and_its_server_died)
     promise(1, 1);
     ck_assert(office_is_won(&o, now_us));
     office_win(&o);
-    ck_assert(office_may_act(&o, now_us, LEASE));
+    ck_assert(may_act());
 }
 END_TEST
 

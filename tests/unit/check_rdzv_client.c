@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -23,6 +24,7 @@
 #include "launcher/rdzv/client.h"
 #include "launcher/rdzv/resolver.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/net/addr.h"
 #include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
@@ -104,6 +106,7 @@ static const struct rdzv_client_handler handler = {
 
 static void setup(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its server */
     /* libuv's first loop of a process: open_files_room is for it. */
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
@@ -426,6 +429,64 @@ START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
 }
 END_TEST
 
+/* Connects as an agent does, until its own launcher serves. */
+static void serve_at_last(void)
+{
+    int64_t until_us = mono_now_us() + 20 * MONO_S;
+    while (!rdzv_client_hosts(client) && mono_now_us() < until_us) {
+        rdzv_client_connect(client, "", 0, 500);
+        if (!comes(&ups))
+            (void)usleep(50000);
+    }
+    ck_assert(rdzv_client_hosts(client));
+}
+
+/* The launcher's connection is up before its server hears anybody. */
+static bool give_back(int port)
+{
+    bool gone = false;
+    for (int tries = 0; tries < 500 && !gone; tries++) {
+        gone = stand_in_ask(port, 5000);
+        (void)usleep(10000);
+    }
+    return gone;
+}
+
+/* Where a daemon was this launcher serves 3 s later, and gives the port back;
+ * then the endpoint is the daemon's for 3 s more, also while it is not there
+ * yet. */
+START_TEST(test_client_leaves_the_endpoint_to_a_daemon_that_asked)
+{
+    int daemon;
+    conf.is_host = -1;
+    conf.nnodes_max = 2;
+    conf.loopback = true;
+    (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
+    int port = conf.endpoints[0].port = listen_here(&daemon);
+    ck_assert_int_eq(start(), 0);
+    rdzv_client_connect(client, "", 0, 500);
+    ck_assert(comes(&ups) && !rdzv_client_hosts(client));
+    rdzv_client_disconnect(client);
+    ck_assert_int_eq(close(daemon), 0);
+    int64_t lost_us = mono_now_us();
+    serve_at_last();
+    ck_assert_int_ge(mono_now_us() - lost_us, 2900 * MONO_MS);
+    ck_assert(give_back(port));
+    ck_assert(comes(&downs));
+    for (int i = 0; i < 2000 && rdzv_client_server(client) > 0; i++)
+        (void)run_until(&ups, ups + 1, 1);
+    ck_assert_int_eq(rdzv_client_server(client), 0);
+    rdzv_client_connect(client, "", 0, 500);
+    ck_assert(comes(&downs));
+    ck_assert_int_eq(rdzv_client_server(client), 0);
+    daemon = keep_refusing(port);
+    ck_assert_int_eq(listen(daemon, 4), 0);
+    rdzv_client_connect(client, "", 0, 500);
+    ck_assert(comes(&ups) && !rdzv_client_hosts(client));
+    ck_assert_int_eq(close(daemon), 0);
+}
+END_TEST
+
 START_TEST(test_client_dials_the_address_that_it_is_told)
 {
     static const char *const hosts[] = {"127.0.0.1", "[127.0.0.1]", "localhost",
@@ -530,6 +591,7 @@ int main(void)
     tcase_add_test(tc, test_client_says_that_it_cannot_find_its_own_addresses);
     tcase_add_test(tc, test_client_says_that_no_thread_can_be_had);
     tcase_add_test(tc, test_client_serves_at_the_endpoint_that_is_tried);
+    tcase_add_test(tc, test_client_leaves_the_endpoint_to_a_daemon_that_asked);
     tcase_add_loop_test(tc, test_client_dials_the_address_that_it_is_told, 0,
                         4);
     tcase_add_test(tc, test_client_says_that_an_address_is_none);

@@ -15,8 +15,7 @@
  * embedded server. */
 START_TEST(test_failover_is_on_where_it_is_asked_for)
 {
-    struct msg m = make_join(0);
-    msg_set(m.join.agent, voter_id(0));
+    struct msg m = voter_join(0);
     m.join.failover = _i == 0   ? MSG_FAILOVER_ON
                       : _i == 1 ? MSG_FAILOVER_OFF
                                 : MSG_FAILOVER_AUTO;
@@ -30,9 +29,7 @@ END_TEST
 START_TEST(test_failover_office_is_shown_first)
 {
     serve(1);
-    like.failover = MSG_FAILOVER_ON;
-    struct msg m = make_join(0);
-    msg_set(m.join.agent, voter_id(0));
+    struct msg m = voter_join(0);
     say(0, &m);
     ck_assert_str_eq(said, "0:office 0:lease 0:waiting ");
 }
@@ -43,8 +40,7 @@ START_TEST(test_failover_must_agree)
 {
     serve(1);
     come(0);
-    struct msg m = make_join(1);
-    msg_set(m.join.agent, voter_id(1));
+    struct msg m = voter_join(1);
     m.join.failover = MSG_FAILOVER_OFF;
     say(1, &m);
     ck_assert(told(1, "refused"));
@@ -55,24 +51,15 @@ END_TEST
 /* Nobody starts workers before half have accepted. */
 START_TEST(test_failover_round_is_proposed_then_in_force)
 {
-    limits_of(3, 3);
-    serve(1);
-    come_all(0, 1);
-    voters[0].silent = voters[1].silent = voters[2].silent = true;
-    come(2);
-    ck_assert(noted("proposed") && !noted("sealed"));
+    propose_to_three(3);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(last[i].kind, MSG_KIND_world);
         ck_assert_int_eq(last[i].world.pending, 1);
         ck_assert_int_eq(last[i].world.epoch, 1);
     }
-    struct msg m = {.kind = MSG_KIND_accept};
-    m.accept.round = 1;
-    m.accept.epoch = last[0].world.epoch;
-    msg_set(m.accept.epoch_id, last[0].world.epoch_id);
-    say(0, &m);
+    accepts(0, 1);
     ck_assert_str_eq(said, "");
-    say(1, &m);
+    accepts(1, 1);
     ck_assert(noted("sealed"));
     ck_assert_str_eq(said, "0:go 1:go 2:go ");
 }
@@ -93,9 +80,7 @@ END_TEST
 START_TEST(test_failover_voters_are_told_with_their_addresses)
 {
     round_of(2, 2, 2);
-    char ids[40];
-    (void)snprintf(ids, sizeof(ids), "%.16s %.16s ", voter_id(0), voter_id(1));
-    ck_assert_str_eq(voters[1].accepted.ids, ids);
+    ck_assert_str_eq(voters[1].accepted.ids, voter_ids("01"));
     ck_assert_str_eq(voters[1].accepted.addrs,
                      "10.0.0.1:29600 10.0.0.1:29601 ");
 }
@@ -106,9 +91,7 @@ START_TEST(test_failover_round_of_one_begins_at_once)
 {
     limits_of(1, 1);
     serve(1);
-    struct msg m = make_join(0);
-    msg_set(m.join.agent, voter_id(0));
-    m.join.failover = MSG_FAILOVER_ON;
+    struct msg m = voter_join(0);
     say(0, &m);
     ck_assert(told(0, "world") && !told(0, "go"));
     ck_assert_int_eq(last[0].world.pending, 0);
@@ -119,8 +102,7 @@ END_TEST
 
 START_TEST(test_failover_lost_node_is_left_out)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     dies(2);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(newest_round(), before + 1);
@@ -160,8 +142,7 @@ END_TEST
 /* Half is enough to go on. */
 START_TEST(test_failover_half_of_the_voters_go_on)
 {
-    round_of(4, 1, 4);
-    int64_t before = newest_round();
+    int64_t before = round_of(4, 1, 4);
     voters[2].silent = voters[3].silent = true;
     goes_on(3 * HEARTBEAT);
     ck_assert_int_eq(newest_round(), before + 1);
@@ -172,8 +153,7 @@ END_TEST
 /* A server that was held up for long asks again, in the same epoch. */
 START_TEST(test_failover_server_that_froze_asks_again)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     now_us += 5 * HEARTBEAT;
     tick(5 * HEARTBEAT);
     goes_on(HEARTBEAT);
@@ -201,21 +181,11 @@ END_TEST
 
 START_TEST(test_failover_proposal_is_given_up_with_its_member)
 {
-    limits_of(2, 3);
-    like.last_call_ms = 60000;
-    serve(1);
-    come_all(0, 1);
-    voters[0].silent = voters[1].silent = voters[2].silent = true;
-    come(2);
-    ck_assert(noted("proposed"));
+    propose_to_three(2);
     dies(2);
     ck_assert(!noted("sealed"));
-    struct msg m = {.kind = MSG_KIND_accept};
-    m.accept.round = 1; /* was on its way */
-    m.accept.epoch = 1;
-    msg_set(m.accept.epoch_id, server_id);
-    say(0, &m);
-    say(1, &m);
+    accepts(0, 1); /* was on its way */
+    accepts(1, 1);
     ck_assert(!noted("sealed"));
     voters[0].silent = voters[1].silent = false;
     goes_on(500 * MONO_MS);
@@ -336,6 +306,24 @@ START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
 }
 END_TEST
 
+/* No two epochs of a server are equal, also if it has forgotten the run: what
+ * was promised and accepted then is none of the new one. */
+START_TEST(test_failover_epoch_is_never_used_again)
+{
+    struct epoch before;
+    round_of(2, 2, 2);
+    before = voters[0].promised;
+    dies(0);
+    dies(1);
+    pass(120 * MONO_S);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 0);
+    come_all(0, 1);
+    goes_on(HEARTBEAT / 5);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_gt(voters[0].promised.count, before.count);
+}
+END_TEST
+
 /* A minority ends no run that others may go on with. */
 START_TEST(test_failover_minority_does_not_end_the_run)
 {
@@ -374,16 +362,14 @@ START_TEST(test_failover_server_does_nothing_about_its_own_end)
     limits_of(2, 2);
     embedded_server = true;
     serve(1);
-    struct msg m = make_join(0);
-    msg_set(m.join.agent, voter_id(0));
+    struct msg m = voter_join(0);
     m.join.hosts = 1;
     step(&(struct rdzv_event){.kind = RDZV_MSG,
                               .conn = 0,
                               .msg = &m,
                               .peer_addr = "10.0.0.9",
                               .here_addr = "10.0.0.9"});
-    m = make_join(1);
-    msg_set(m.join.agent, voter_id(1));
+    m = voter_join(1);
     say(1, &m);
     ck_assert(noted("proposed"));
     closed(0, true);
@@ -439,9 +425,8 @@ START_TEST(test_failover_agent_without_an_id_is_refused)
     static const char *const bad[] = {"", "0123", "0123456789ABCDEF0",
                                       "0123456789abcde 0"};
     serve(1);
-    struct msg m = make_join(0);
+    struct msg m = voter_join(0);
     msg_set(m.join.agent, bad[_i]);
-    m.join.failover = MSG_FAILOVER_ON;
     say(0, &m);
     ck_assert(told(0, "refused") && told(0, "drop"));
 }
@@ -451,10 +436,9 @@ END_TEST
 START_TEST(test_failover_agent_with_a_voters_id_is_refused)
 {
     round_of(2, 2, 3);
-    struct msg m = make_join(4);
+    struct msg m = voter_join(4);
     (void)snprintf(m.join.agent, sizeof(m.join.agent), "%.16sffff",
                    voter_id(0));
-    m.join.failover = MSG_FAILOVER_ON;
     say(4, &m);
     ck_assert(told(4, "refused") && told(4, "drop"));
 }
@@ -537,6 +521,7 @@ int main(void)
         {test_failover_end_of_two_waits_for_the_lease_of_the_other, 3},
         {test_failover_end_of_a_node_alone_is_no_final_one, 1},
         {test_failover_lease_has_a_margin_for_clocks, 1},
+        {test_failover_epoch_is_never_used_again, 1},
         {test_failover_minority_does_not_end_the_run, 1},
         {test_failover_server_does_nothing_about_its_own_end, 1},
         {test_failover_status_tells_of_the_voters, 1},

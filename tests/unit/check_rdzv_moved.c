@@ -10,7 +10,9 @@
 
 #include "tests/unit/voter_hand.h"
 
-#define OTHER 20 /* a connection that joins nothing */
+#define OTHER            20 /* a connection that joins nothing */
+#define THERE            "10.0.0.7:29600"
+#define ANOTHER_INSTANCE "77777777777777777777777777777777"
 
 static char instance[33];
 
@@ -21,7 +23,7 @@ static void serves(int64_t epoch, const char *addr)
     msg_set(m.serves.run, "r");
     msg_set(m.serves.instance, instance);
     m.serves.epoch = epoch;
-    msg_set(m.serves.epoch_id, "00000000000000ff");
+    msg_set(m.serves.epoch_id, ELSEWHERE);
     msg_set(m.serves.addr, addr);
     say(OTHER, &m);
 }
@@ -37,27 +39,45 @@ static void witness_of(int i)
     say(OTHER, &m);
 }
 
-static void round_and_instance(int n, int min, int max)
+static int64_t round_and_instance(int n, int min, int max)
 {
-    round_of(n, min, max);
+    int64_t round = round_of(n, min, max);
     msg_set(instance, voters[0].holds.instance);
+    return round;
+}
+
+/* Three nodes run; a new server here is told that the run is served there, in
+ * that epoch. */
+static void served_there(int64_t epoch)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    serves(epoch, THERE);
+}
+
+/* n nodes run; a new server here has a witness of agent i. Returns the round.
+ */
+static int64_t witnessed(int n, int i)
+{
+    int64_t round = round_and_instance(n, n - 1, n);
+    serve(2);
+    witness_of(i);
+    return round;
 }
 
 /* -- serves, moved --------------------------------------------------------- */
 
 START_TEST(test_moved_node_that_comes_is_sent_on)
 {
-    round_and_instance(3, 2, 3);
-    serve(2);
-    serves(4, "10.0.0.7:29600");
+    served_there(4);
     ck_assert_str_eq(said, "");
     ck_assert(noted("moved"));
     come(4);
     ck_assert_int_eq(last[4].kind, MSG_KIND_moved);
-    ck_assert_str_eq(last[4].moved.addr, "10.0.0.7:29600");
+    ck_assert_str_eq(last[4].moved.addr, THERE);
     ck_assert_int_eq(last[4].moved.epoch, 4);
     ck_assert(told(4, "drop"));
-    serves(4, "10.0.0.7:29600");
+    serves(4, THERE);
     ck_assert(!noted("moved")); /* said once */
 }
 END_TEST
@@ -68,9 +88,9 @@ START_TEST(test_moved_node_that_was_there_is_not_sent_back)
 {
     round_and_instance(3, 2, 3);
     for (int i = 0; i < 3; i++)
-        msg_set(voters[i].promised.id, "00000000000000ff");
+        promised_elsewhere(i, 1);
     serve(2);
-    serves(1, "10.0.0.7:29600");
+    serves(1, THERE);
     come_all(0, 1);
     goes_on(HEARTBEAT);
     ck_assert_int_eq(voters[0].promised.count, 2);
@@ -82,12 +102,11 @@ END_TEST
 START_TEST(test_moved_is_forgotten_once_a_node_that_was_there_comes)
 {
     round_and_instance(3, 2, 3);
-    voters[1].promised.count = _i == 0 ? 2 : 1; /* then it was elsewhere */
-    msg_set(voters[1].promised.id, "00000000000000ff");
+    promised_elsewhere(1, _i == 0 ? 2 : 1);
     serve(2);
-    serves(2, "10.0.0.7:29600");
+    serves(2, THERE);
     if (_i == 2) { /* a member of another instance does not know */
-        msg_set(voters[1].holds.instance, "77777777777777777777777777777777");
+        msg_set(voters[1].holds.instance, ANOTHER_INSTANCE);
         voters[1].promised.count = 5;
     }
     come(1);
@@ -96,7 +115,7 @@ START_TEST(test_moved_is_forgotten_once_a_node_that_was_there_comes)
     come(4);
     ck_assert((last[4].kind == MSG_KIND_moved) == (_i > 0));
     voters[4].here = false;
-    serves(2, "10.0.0.7:29600");
+    serves(2, THERE);
     come(5);
     ck_assert_int_eq(last[5].kind, MSG_KIND_moved);
 }
@@ -104,9 +123,7 @@ END_TEST
 
 START_TEST(test_moved_is_forgotten_with_its_connection)
 {
-    round_and_instance(3, 2, 3);
-    serve(2);
-    serves(4, "10.0.0.7:29600");
+    served_there(4);
     closed(OTHER, false);
     come(4);
     ck_assert(!told(4, "moved"));
@@ -116,9 +133,7 @@ END_TEST
 /* For 3 s after it was said last. */
 START_TEST(test_moved_is_forgotten_after_a_silence)
 {
-    round_and_instance(3, 2, 3);
-    serve(2);
-    serves(4, "10.0.0.7:29600");
+    served_there(4);
     now_us += 3 * MONO_S - 1;
     come(4);
     ck_assert(told(4, "moved"));
@@ -137,12 +152,11 @@ START_TEST(test_moved_sends_on_who_waits)
     come_all(4, 5);
     if (_i == 1)
         come(0);
-    serves(4, "10.0.0.7:29600");
+    serves(4, THERE);
     ck_assert(told(4, "moved") && told(4, "drop"));
     ck_assert(told(5, "moved") && told(5, "drop"));
     ck_assert(told(0, "moved") == (_i == 1));
-    for (int i = 0; i < 6; i++)
-        voters[i].here = false;
+    all_dropped();
 }
 END_TEST
 
@@ -150,7 +164,7 @@ END_TEST
 START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
 {
     round_and_instance(3, 2, 3);
-    serves(900, "10.0.0.7:29600");
+    serves(900, THERE);
     ck_assert_str_eq(said, "");
     come(4);
     ck_assert(!told(4, "moved"));
@@ -166,14 +180,13 @@ START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
     bool gives_way = _i != 3;
     strangers_may_join = _i >= 2;
     round_and_instance(3, 2, 3);
-    msg_set(instance, "77777777777777777777777777777777");
+    msg_set(instance, ANOTHER_INSTANCE);
     if (_i % 2 == 1)
         goes_on(301 * MONO_S);
-    serves(9, "10.0.0.7:29600");
+    serves(9, THERE);
     ck_assert(told(0, "moved") == gives_way);
     ck_assert(told(2, "drop") == gives_way);
-    for (int i = 0; i < 3; i++)
-        voters[i].here = false;
+    all_dropped();
 }
 END_TEST
 
@@ -183,7 +196,7 @@ START_TEST(test_moved_is_believed_by_who_lost_the_majority)
     round_and_instance(3, 2, 3);
     voters[1].silent = voters[2].silent = true;
     goes_on(HEARTBEAT * 3 / 2);
-    serves(900, "10.0.0.7:29600");
+    serves(900, THERE);
     ck_assert(told(0, "moved"));
     voters[0].here = false;
 }
@@ -191,12 +204,10 @@ END_TEST
 
 START_TEST(test_moved_of_a_lower_epoch_is_not_believed)
 {
-    round_and_instance(3, 2, 3);
-    serve(2);
-    serves(4, "10.0.0.7:29600");
+    served_there(4);
     serves(3, "10.0.0.8:29600");
     come(4);
-    ck_assert_str_eq(last[4].moved.addr, "10.0.0.7:29600");
+    ck_assert_str_eq(last[4].moved.addr, THERE);
     serves(5, "10.0.0.8:29600");
     voters[4].here = false;
     come(4);
@@ -207,10 +218,8 @@ END_TEST
 /* A member that promised a later server knows better. */
 START_TEST(test_moved_member_that_promised_more_is_not_sent)
 {
-    round_and_instance(3, 2, 3);
-    serve(2);
+    served_there(4);
     voters[0].promised.count = 6;
-    serves(4, "10.0.0.7:29600");
     come(1);
     ck_assert_int_eq(last[1].kind, MSG_KIND_moved);
     voters[1].here = false;
@@ -243,10 +252,7 @@ END_TEST
 /* The lost member's lease is not waited for. */
 START_TEST(test_witness_farewell_saves_the_wait)
 {
-    round_and_instance(3, 2, 3);
-    int64_t before = newest_round();
-    serve(2);
-    witness_of(2);
+    int64_t before = witnessed(3, 2);
     come_all(0, 1);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(newest_round(), before);
@@ -259,10 +265,7 @@ END_TEST
 /* It is known already when the members come. */
 START_TEST(test_witness_farewell_is_kept_for_the_members)
 {
-    round_and_instance(3, 2, 3);
-    int64_t before = newest_round();
-    serve(2);
-    witness_of(2);
+    int64_t before = witnessed(3, 2);
     closed(OTHER, true);
     come_all(0, 1);
     goes_on(200 * MONO_MS);
@@ -274,10 +277,9 @@ END_TEST
 /* Of another instance it proves nothing. */
 START_TEST(test_witness_of_another_instance_proves_nothing)
 {
-    round_and_instance(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_and_instance(3, 2, 3);
     serve(2);
-    msg_set(instance, "77777777777777777777777777777777");
+    msg_set(instance, ANOTHER_INSTANCE);
     witness_of(2);
     closed(OTHER, true);
     come_all(0, 1);
@@ -289,10 +291,7 @@ END_TEST
 /* Two voters, and the serving host is dead: one is enough. */
 START_TEST(test_witness_lets_one_of_two_go_on)
 {
-    round_and_instance(2, 1, 2);
-    int64_t before = newest_round();
-    serve(2);
-    witness_of(0);
+    int64_t before = witnessed(2, 0);
     come(1);
     ck_assert_int_eq(voters[1].promised.count, 1);
     closed(OTHER, _i == 0);
@@ -305,9 +304,7 @@ END_TEST
 /* But not if its lease is over: the server may have gone on without it. */
 START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
 {
-    round_and_instance(2, 1, 2);
-    serve(2);
-    witness_of(0);
+    witnessed(2, 0);
     closed(OTHER, true);
     now_us += 2 * HEARTBEAT;
     voters[1].runs = false;

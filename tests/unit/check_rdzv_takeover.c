@@ -47,8 +47,7 @@ END_TEST
  * longer: 1 s after its last lease. */
 START_TEST(test_takeover_waits_for_leases_of_the_server_before)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     int64_t end_us = now_us + HEARTBEAT;
     serve(2);
     now_us += 50 * MONO_MS;
@@ -82,8 +81,7 @@ END_TEST
 /* One that comes late fills its place. */
 START_TEST(test_takeover_late_member_goes_on)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     serve(2);
     come_all(0, 1);
     goes_on(300 * MONO_MS);
@@ -116,25 +114,18 @@ END_TEST
  * voters of both have said that they know of no other. */
 START_TEST(test_takeover_of_a_round_that_nobody_began)
 {
-    limits_of(3, 3);
-    serve(1);
-    come_all(0, 1);
-    voters[0].silent = voters[1].silent = voters[2].silent = true;
-    come(2);
+    propose_to_three(3);
     /* All have it, none was told to go. */
     for (int i = 0; i < 3; i++) {
         voters[i].silent = false;
         voters[i].pending = last[i].world;
         ck_assert_int_eq(voters[i].pending.pending, 1);
-        msg_set(voters[i].accepted.ids, "");
+        msg_set(voters[i].accepted.ids, voter_ids("012"));
         voters[i].accepted.round = 1;
         voters[i].accepted.epoch = 1;
         msg_set(voters[i].accepted.epoch_id, server_id);
         voters[i].promised.count = 1;
         msg_set(voters[i].promised.id, server_id);
-        for (int k = 0; k < 3; k++)
-            (void)snprintf(voters[i].accepted.ids + 17 * k, 18, "%.16s ",
-                           voter_id(k));
     }
     serve(2);
     come_all(0, 1);
@@ -149,16 +140,14 @@ END_TEST
 /* One of three accepted the second round; it is one of the majority. */
 START_TEST(test_takeover_of_a_round_that_one_accepted)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     struct msg_voters old = voters[0].accepted;
     struct voter *v = &voters[0];
     v->runs = voters[1].runs = voters[2].runs = false;
     v->ready = voters[1].ready = voters[2].ready = true;
     v->accepted.round = before + 1;
     msg_set(v->accepted.before, old.ids);
-    (void)snprintf(v->accepted.ids, sizeof(v->accepted.ids), "%.16s %.16s ",
-                   voter_id(0), voter_id(5));
+    msg_set(v->accepted.ids, voter_ids("05"));
     v->pending = v->holds;
     v->pending.round = before + 1;
     v->pending.group_world = 2;
@@ -209,8 +198,7 @@ END_TEST
 /* One member was told to go: it is in force. */
 START_TEST(test_takeover_of_a_round_that_one_began)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     for (int i = 1; i < 3; i++) { /* the others were not told */
         voters[i].pending = voters[i].holds;
         voters[i].holds.round--;
@@ -258,10 +246,8 @@ END_TEST
 START_TEST(test_takeover_spares_do_not_begin_anew)
 {
     round_of(3, 2, 3);
-    struct msg m = make_join(6);
+    struct msg m = voter_join(6);
     serve(2);
-    msg_set(m.join.agent, voter_id(6));
-    m.join.failover = MSG_FAILOVER_ON;
     msg_set(m.join.instance, voters[0].holds.instance);
     m.join.round = newest_round();
     m.join.group_world = 3;
@@ -275,8 +261,7 @@ END_TEST
 /* They are spares, or grow the round, once it was taken over. */
 START_TEST(test_takeover_newcomers_grow_the_round)
 {
-    round_of(2, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(2, 2, 3);
     serve(2);
     come(5);
     come_all(0, 1);
@@ -294,12 +279,10 @@ START_TEST(test_takeover_epoch_is_raised_above_anothers)
 {
     round_of(3, 3, 3);
     breaks(0);
-    voters[0].promised = (struct epoch){.count = 7};
-    msg_set(voters[0].promised.id, "00000000000000ff");
+    promised_elsewhere(0, 7);
     come(0);
     ck_assert(told(1, "drop"));
-    for (int i = 0; i < 3; i++)
-        voters[i].here = false;
+    all_dropped();
     come_all(0, 2);
     goes_on(HEARTBEAT);
     ck_assert_int_eq(voters[0].promised.count, 8);
@@ -331,8 +314,7 @@ END_TEST
  * one, and runs on no lease of ours. */
 START_TEST(test_takeover_member_of_another_instance_is_none_of_ours)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     breaks(0);
     msg_set(voters[0].holds.instance, "77777777777777777777777777777777");
     voters[0].holds.round = 9;
@@ -372,13 +354,11 @@ END_TEST
  */
 START_TEST(test_takeover_again_waits_for_leases_of_the_one_between)
 {
-    round_of(3, 1, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 1, 3);
     voters[0].silent = voters[1].silent = true;
     goes_on(2 * HEARTBEAT);
     for (int i = 0; i < 2; i++) { /* they were elsewhere, and still ran */
-        voters[i].promised = (struct epoch){.count = 7};
-        msg_set(voters[i].promised.id, "00000000000000ff");
+        promised_elsewhere(i, 7);
         voters[i].silent = false;
         voters[i].runs = true;
         voters[i].answered_us = now_us;
@@ -386,8 +366,7 @@ START_TEST(test_takeover_again_waits_for_leases_of_the_one_between)
     }
     come(1);
     ck_assert(noted("outdated"));
-    for (int i = 0; i < 3; i++)
-        voters[i].here = false;
+    all_dropped();
     come_all(1, 2);
     goes_on(HEARTBEAT * 8 / 10);
     ck_assert_int_eq(newest_round(), before);
@@ -400,8 +379,7 @@ END_TEST
 START_TEST(test_takeover_epoch_is_not_raised_for_an_absurd_one)
 {
     round_of(2, 2, 3);
-    voters[5].promised = (struct epoch){.count = 900000000000};
-    msg_set(voters[5].promised.id, "00000000000000ff");
+    promised_elsewhere(5, 900000000000);
     come(5);
     goes_on(HEARTBEAT);
     ck_assert_int_lt(voters[0].promised.count, 2000000);
@@ -415,11 +393,10 @@ START_TEST(test_takeover_elsewhere_outdates_this_server)
     round_of(3, 2, 3);
     breaks(0);
     struct voter *v = &voters[0];
-    v->promised = (struct epoch){.count = 7};
-    msg_set(v->promised.id, "00000000000000ff");
+    promised_elsewhere(0, 7);
     v->accepted.round = v->holds.round + (_i == 0);
     v->accepted.epoch = 7;
-    msg_set(v->accepted.epoch_id, v->promised.id);
+    msg_set(v->accepted.epoch_id, ELSEWHERE);
     msg_set(v->accepted.before, v->accepted.ids);
     v->pending = v->holds;
     v->pending.round = v->accepted.round;
@@ -427,8 +404,7 @@ START_TEST(test_takeover_elsewhere_outdates_this_server)
     come(0);
     ck_assert(noted("outdated"));
     ck_assert(told(1, "drop") && told(2, "drop"));
-    for (int i = 0; i < 3; i++)
-        voters[i].here = false;
+    all_dropped();
     come_all(0, 2);
     goes_on(3 * HEARTBEAT);
     ck_assert_int_eq(running(), 3);
@@ -455,13 +431,13 @@ START_TEST(test_takeover_failure_that_was_told_before_counts)
     ck_assert_int_eq(newest_round(), 2);
     ck_assert_int_eq(running(), 2);
     ck_assert_int_eq(voters[0].holds.restarts, 1);
+    ck_assert_int_eq(voters[0].accepted.restarts, 1);
 }
 END_TEST
 
 START_TEST(test_takeover_node_that_left_before_is_gone)
 {
-    round_of(3, 2, 3);
-    int64_t before = newest_round();
+    int64_t before = round_of(3, 2, 3);
     serve(2);
     come(2);
     leave(2, false);
@@ -477,10 +453,7 @@ END_TEST
 START_TEST(test_takeover_end_that_was_told_is_completed)
 {
     round_of(3, 3, 3);
-    voters[0].ended = true;
-    voters[0].status = 5;
-    voters[0].runs = false;
-    voters[0].ended_by = voters[0].promised;
+    was_told_to_end(0, 5);
     serve(2);
     come_all(0, 1);
     ck_assert_int_eq(last[1].kind, MSG_KIND_end);
@@ -495,10 +468,7 @@ END_TEST
 START_TEST(test_takeover_end_that_nobody_else_heard_is_void)
 {
     round_of(3, 2, 3);
-    voters[0].ended = true;
-    voters[0].status = 5;
-    voters[0].runs = false;
-    voters[0].ended_by = voters[0].promised;
+    was_told_to_end(0, 5);
     if (_i == 1) /* of a server before the one that made the round */
         voters[0].ended_by.count = 0;
     if (_i == 2) { /* the end of another instance says nothing of this one */

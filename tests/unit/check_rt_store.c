@@ -1,4 +1,5 @@
 /* links: tests/lib/rt_world worker_rt/env worker_rt/proof worker_rt/fork */
+/* links: worker_rt/abi */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/store_ops rendezvous/base/rng */
 /* libs: -luv */

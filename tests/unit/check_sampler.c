@@ -1,5 +1,6 @@
 /* clang-format off */
-/* links: worker_rt/sampler rendezvous/base/err rendezvous/base/rng */
+/* links: worker_rt/sampler worker_rt/abi rendezvous/base/err */
+/* links: rendezvous/base/rng */
 /* clang-format on */
 /*
  * Who takes which samples: all of them, equally many each, the same on every

@@ -3,7 +3,8 @@
 /* links: worker_rt/snapshot/save worker_rt/snapshot/image */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/safetensors */
 /* links: rendezvous/base/utf8 */
-/* links: worker_rt/env worker_rt/proof worker_rt/fork rendezvous/proto/c10d */
+/* links: worker_rt/env worker_rt/proof worker_rt/fork worker_rt/abi */
+/* links: rendezvous/proto/c10d */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/buf */
@@ -130,7 +131,7 @@ static struct ddp_snapshot_info expect(const char *path, int seed)
 {
     struct model want, got;
     struct ddp_error e;
-    struct ddp_snapshot_info info;
+    struct ddp_snapshot_info info = {.size = 0};
     int64_t step, epoch;
     fill_model(&want, seed);
     shape_model(&got);
@@ -483,7 +484,7 @@ START_TEST(test_snapshot_killed_writers_leave_a_whole_one)
         ck_assert_int_eq(close(told[0]), 0);
         struct model m;
         int64_t step;
-        struct ddp_snapshot_info info;
+        struct ddp_snapshot_info info = {.size = 0};
         shape_model(&m);
         ck_assert_int_eq(
             ddp_snapshot_load(d, "s", m.t, TENSORS, m.kv, 3, &info, NULL), 0);

@@ -3,7 +3,7 @@
 /* links: worker_rt/snapshot/load worker_rt/snapshot/save */
 /* links: worker_rt/snapshot/image worker_rt/snapshot/atomic_file */
 /* links: worker_rt/snapshot/safetensors worker_rt/env worker_rt/proof */
-/* links: worker_rt/fork */
+/* links: worker_rt/fork worker_rt/abi */
 /* links: rendezvous/base/utf8 */
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */

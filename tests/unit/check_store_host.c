@@ -9,6 +9,7 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -194,6 +195,7 @@ static int run_shared_port(void *ctx)
 
 static void setup(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its helpers */
     /* libuv's first loop of a process: open_files_room is for it. */
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     ck_assert_int_eq(uv_loop_close(&loop), 0);

@@ -24,6 +24,16 @@ const char *voter_id(int i)
     return text;
 }
 
+const char *voter_ids(const char *row)
+{
+    static char text[VOTERS_TEXT_SIZE];
+    size_t len = 0;
+    for (text[0] = '\0'; *row != '\0'; row++, len += 17)
+        (void)snprintf(text + len, sizeof(text) - len, "%.16s ",
+                       voter_id(*row - '0'));
+    return text;
+}
+
 static void take(int conn, const struct msg *m)
 {
     if (conn >= VOTERS || !voters[conn].here)
@@ -63,7 +73,7 @@ static void tell_voted(int i)
     msg_set(m.voted.epoch_id, v->accepted.epoch_id);
     m.voted.group_rank = mine ? w->group_rank : -1;
     m.voted.group_world = w->group_world;
-    m.voted.restarts = w->restarts;
+    m.voted.restarts = v->accepted.restarts;
     msg_set(m.voted.voters, v->accepted.ids);
     msg_set(m.voted.before, v->accepted.before);
     m.voted.answered_ms =
@@ -76,12 +86,18 @@ static void tell_voted(int i)
     tell(i, &m);
 }
 
-static struct msg join_of(int i)
+struct msg voter_join(int i)
 {
-    const struct voter *v = &voters[i];
     struct msg m = make_join(i);
     msg_set(m.join.agent, voter_id(i));
     m.join.failover = MSG_FAILOVER_ON;
+    return m;
+}
+
+static struct msg join_of(int i)
+{
+    const struct voter *v = &voters[i];
+    struct msg m = voter_join(i);
     m.join.serve_port = 29600 + i;
     m.join.epoch = v->promised.count;
     msg_set(m.join.epoch_id, v->promised.id);
@@ -262,6 +278,33 @@ void is_ready(int i)
     tell(i, &m);
 }
 
+void accepts(int i, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_accept, .accept.round = round};
+    m.accept.epoch = 1;
+    msg_set(m.accept.epoch_id, server_id);
+    say(i, &m);
+}
+
+void promised_elsewhere(int i, int64_t count)
+{
+    voters[i].promised = epoch_of(count, ELSEWHERE);
+}
+
+void was_told_to_end(int i, int status)
+{
+    voters[i].ended = true;
+    voters[i].status = status;
+    voters[i].runs = false;
+    voters[i].ended_by = voters[i].promised;
+}
+
+void all_dropped(void)
+{
+    for (int i = 0; i < VOTERS; i++)
+        voters[i].here = false;
+}
+
 void breaks(int i)
 {
     voters[i].here = false;
@@ -280,8 +323,7 @@ void dies(int i)
 void serve(int id)
 {
     (void)snprintf(server_id, sizeof(server_id), "%016x", 0xe0 + id);
-    for (int i = 0; i < VOTERS; i++)
-        voters[i].here = false;
+    all_dropped();
     queued = 0;
     new_server();
 }
@@ -314,7 +356,7 @@ void goes_on(int64_t us)
     }
 }
 
-void round_of(int n, int min, int max)
+int64_t round_of(int n, int min, int max)
 {
     memset(voters, 0, sizeof(voters));
     queued = 0;
@@ -324,6 +366,18 @@ void round_of(int n, int min, int max)
     come_all(0, n - 1);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(running(), n);
+    return newest_round();
+}
+
+void propose_to_three(int min)
+{
+    limits_of(min, 3);
+    like.last_call_ms = 60000;
+    serve(1);
+    come_all(0, 1);
+    voters[0].silent = voters[1].silent = voters[2].silent = true;
+    come(2);
+    ck_assert(noted("proposed") && !noted("sealed"));
 }
 
 int64_t newest_round(void)

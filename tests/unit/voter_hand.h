@@ -41,18 +41,39 @@ void serve(int id);
 void come(int i);
 void come_all(int from, int to);
 
-/* What an agent is called. */
+/* What an agent is called; and the voters of that row, "012": 0, 1 and 2. */
 const char *voter_id(int i);
+const char *voter_ids(const char *row);
+
+/* The join of an agent that knows nothing; may be changed before it is said. */
+struct msg voter_join(int i);
+
+/* Agent i says that it accepts a round of this server's first epoch. */
+void accepts(int i, int64_t round);
+
+/* Agent i was elsewhere: it has promised a server of that count; it was told to
+ * end by the one that it promised last, and holds that. */
+void promised_elsewhere(int i, int64_t count);
+void was_told_to_end(int i, int status);
+#define ELSEWHERE "00000000000000ff" /* that server's id */
 
 /* Its connection breaks, or ends with a farewell, and it is no more. */
 void breaks(int i);
 void dies(int i);
 
+/* The server has closed all connections. */
+void all_dropped(void);
+
 /* The clock goes on by `us`, and agents that are here beat every 100 ms. */
 void goes_on(int64_t us);
 
-/* A run of min..max in round 1 of agents 0 to n-1, at server 1. */
-void round_of(int n, int min, int max);
+/* A run of min..max in round 1 of agents 0 to n-1, at server 1. Returns the
+ * newest round, which all of them run. */
+int64_t round_of(int n, int min, int max);
+
+/* Round 1 of min..3 is proposed by server 1 to agents 0 to 2, which are silent:
+ * none has accepted it. */
+void propose_to_three(int min);
 
 /* How many run workers of the newest round that any of them runs, on a lease.
  */

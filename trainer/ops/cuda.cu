@@ -33,14 +33,19 @@ set_error(struct ddp_error *err, int code, const char *what, const char *why)
     return -1;
 }
 
-static int cuda_check(struct ddp_error *err)
+static int cuda_noted(struct ddp_error *err)
 {
-    (void)cuda_note(cudaStreamSynchronize(cuda_stream), "the GPU");
     if (failed == cudaSuccess)
         return 0;
     (void)set_error(err, DDP_ERR_IO, failed_in, cudaGetErrorString(failed));
     failed = cudaSuccess;
     return -1;
+}
+
+static int cuda_check(struct ddp_error *err)
+{
+    (void)cuda_note(cudaStreamSynchronize(cuda_stream), "the GPU");
+    return cuda_noted(err);
 }
 
 /* -- memory ---------------------------------------------------------------- */
@@ -139,5 +144,6 @@ const struct device *device_cuda(int local_rank, struct ddp_error *err)
     d.put = cuda_put;
     d.get = cuda_get;
     d.check = cuda_check;
+    d.noted = cuda_noted;
     return &d;
 }

@@ -112,6 +112,7 @@ static const struct device cpu = {
     .put = cpu_copy,
     .get = cpu_copy,
     .check = cpu_check,
+    .noted = cpu_check,
 };
 
 const struct device *device_cpu(void)

@@ -77,6 +77,11 @@ struct device {
 
     /* What has gone wrong since the last time: DDP_ERR_IO. Waits. */
     int (*check)(struct ddp_error *err);
+
+    /* The same, as far as it is known, without a wait: whether all kernels up
+     * to here were launched. What a launched one does wrong stops the device,
+     * and with it what comes behind. */
+    int (*noted)(struct ddp_error *err);
 };
 
 /* Lives for ever. */

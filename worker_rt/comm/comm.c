@@ -9,6 +9,7 @@
  */
 #include "worker_rt/comm/comm.h"
 
+#include "worker_rt/abi.h"
 #include "worker_rt/comm/cpu.h"
 #include "worker_rt/comm/nccl.h"
 #include "worker_rt/rt.h"
@@ -55,9 +56,12 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
                               const struct ddp_comm_opts *opts,
                               struct ddp_error *err)
 {
-    static const struct ddp_comm_opts defaults = {.kind = DDP_COMM_CPU};
+    struct ddp_comm_opts full = {.kind = DDP_COMM_CPU};
     struct ddp_err why;
-    struct ddp_comm *c = make(d, opts == NULL ? &defaults : opts, &why);
+    struct ddp_comm *c = NULL;
+    if (opts == NULL ||
+        abi_take(&full, sizeof(full), opts, ABI_COMM_OPTS_MIN, &why) == 0)
+        c = make(d, &full, &why);
     if (c == NULL)
         (void)rt_fail(err, &why);
     return c;

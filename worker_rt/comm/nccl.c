@@ -50,6 +50,7 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
 
 #include "worker_rt/comm/cpu.h"
 #include "worker_rt/comm/nccl_lib.h"
+#include "worker_rt/comm/same_call.h"
 #include "worker_rt/comm/wire.h"
 #include "worker_rt/gpu.h"
 
@@ -72,6 +73,7 @@ struct comm_nccl {
     struct comm_nccl *next; /* in `all`, from the start on */
     void *stream;
     bool async;
+    bool checks;     /* calls are compared first */
     bool pending;    /* something was enqueued and not waited for */
     void *event;     /* recorded at `marked`; NULL: not made yet */
     uint64_t marked; /* a ticket, see worker_rt/proof; 0: none */
@@ -351,13 +353,24 @@ static int attend(struct comm_nccl *c, struct ddp_err *err)
     return wire_ask_proof(c->wire, &c->base.proof, err);
 }
 
+/* The control does what lies in host memory; when it fails so does NCCL. */
+static struct ddp_comm *control(struct comm_nccl *c)
+{
+    c->control->timeout_us = c->base.timeout_us;
+    return c->control;
+}
+
 /* Before the call that enqueues; on success the lock is held. */
 static int begin_nccl(struct comm_nccl *c,
                       enum wire_kind kind,
                       int dtype,
                       int root,
+                      size_t len,
                       struct ddp_err *err)
 {
+    const struct same_call call = {kind, dtype, root, (int64_t)len};
+    if (c->checks && same_call_check(control(c), &call, err) != 0)
+        return -1;
     if (begin(c, kind, dtype, root, err) != 0)
         return -1;
     return c->base.world == 1 ? 0 : enter(c, err);
@@ -404,13 +417,6 @@ static enum gpu_place where(struct comm_nccl *c,
     return GPU_UNKNOWN;
 }
 
-/* The control does what lies in host memory; when it fails so does NCCL. */
-static struct ddp_comm *control(struct comm_nccl *c)
-{
-    c->control->timeout_us = c->base.timeout_us;
-    return c->control;
-}
-
 static int controlled(struct comm_nccl *c, int rc, struct ddp_err *err)
 {
     return rc == 0 ? 0 : end(c, rc, err);
@@ -435,7 +441,7 @@ static int nccl_allreduce(struct ddp_comm *comm,
         return controlled(c, k->ops->allreduce(k, data, count, dtype, err),
                           err);
     }
-    if (begin_nccl(c, WIRE_ALLREDUCE, (int)dtype, 0, err) != 0)
+    if (begin_nccl(c, WIRE_ALLREDUCE, (int)dtype, 0, count, err) != 0)
         return end(c, -1, err);
     if (comm->world == 1)
         return end(c, 0, err); /* alone */
@@ -459,7 +465,7 @@ static int nccl_broadcast(struct ddp_comm *comm,
         struct ddp_comm *k = control(c);
         return controlled(c, k->ops->broadcast(k, data, len, root, err), err);
     }
-    if (begin_nccl(c, WIRE_BROADCAST, 0, root, err) != 0)
+    if (begin_nccl(c, WIRE_BROADCAST, 0, root, len, err) != 0)
         return end(c, -1, err);
     if (comm->world == 1)
         return end(c, 0, err); /* alone */
@@ -509,7 +515,7 @@ static int nccl_allgather(struct ddp_comm *comm,
         struct ddp_comm *k = control(c);
         return controlled(c, k->ops->allgather(k, mine, len, every, err), err);
     }
-    if (begin_nccl(c, WIRE_ALLGATHER, 0, 0, err) != 0)
+    if (begin_nccl(c, WIRE_ALLGATHER, 0, 0, len, err) != 0)
         return end(c, -1, err);
     if (comm->world == 1)
         return gather_one(c, mine, len, every, err);
@@ -773,6 +779,7 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
     c->base.proof.prove = nccl_prove;
     c->stream = opts->stream;
     c->async = opts->async;
+    c->checks = same_call_wanted();
     int rc = open_all(c, place, store, deadline_us, err);
     c->base.timeout_us = MONO_NEVER;
     if (rc == 0)

@@ -32,6 +32,7 @@
 #include <sys/file.h>
 #include <time.h>
 
+#include "worker_rt/abi.h"
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/snapshot/snapshot.h"
 
@@ -708,7 +709,9 @@ struct ddp_keeper *ddp_keeper_new(struct ddp *d,
     k->saved = k->failed_step = -1;
     (void)pthread_mutex_init(&k->lock, NULL); /* these cannot fail here */
     (void)pthread_cond_init(&k->changed, NULL);
-    if (open_all(k, conf, &why) == 0)
+    struct ddp_keeper_conf full;
+    if (abi_take(&full, sizeof(full), conf, ABI_KEEPER_CONF_MIN, &why) == 0 &&
+        open_all(k, &full, &why) == 0)
         return k;
     ddp_keeper_free(k);
     (void)rt_fail(err, &why);

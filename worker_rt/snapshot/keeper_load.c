@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "worker_rt/abi.h"
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/snapshot/snapshot.h"
 
@@ -442,18 +443,17 @@ int ddp_keeper_load(struct ddp_keeper *k,
                     struct ddp_error *err)
 {
     struct ddp_err why;
-    struct ddp_kept unseen;
+    struct ddp_kept full = {.size = 0};
     const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
     struct keeper_load l = {.k = k};
-    if (info == NULL)
-        info = &unseen;
-    memset(info, 0, sizeof(*info));
     int rc = snapshot_check_tensors(tensors, ntensors, &why);
     if (rc == 0)
         rc = list_all(&l, &why);
     rc = keeper_agree(k->comm, rc, &why);
     if (rc == 0)
-        rc = load(&l, &wanted, info, &why);
+        rc = load(&l, &wanted, &full, &why);
+    if (info != NULL)
+        abi_give(info, &full, sizeof(full), ABI_KEPT_MIN);
     bool fresh = rc != 0 && why.code == DDP_E_NOINPUT;
     free(l.list);
     free(l.offers);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "worker_rt/abi.h"
 #include "worker_rt/rt.h"
 #include "worker_rt/snapshot/safetensors.h"
 
@@ -390,19 +391,16 @@ int ddp_snapshot_load(struct ddp *d,
                       struct ddp_error *err)
 {
     struct ddp_err why;
-    struct ddp_snapshot_info unseen;
+    struct ddp_snapshot_info full = {.size = 0};
     const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
-    if (info == NULL)
-        info = &unseen;
-    memset(info, 0, sizeof(*info));
     if (snapshot_check_tensors(tensors, ntensors, &why) != 0)
         return rt_fail(err, &why);
-    if (load_one(d, path, &wanted, info, &why) == 0)
-        return 0;
+    int rc = load_one(d, path, &wanted, &full, &why);
     /* Not after USAGE, which the older one would only repeat, nor if there is
      * none: a .prev without its file was left by somebody's rm. */
-    if ((why.code == DDP_E_CORRUPT || why.code == DDP_E_IO) &&
-        load_prev(d, path, &wanted, info, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
+    if (rc != 0 && (why.code == DDP_E_CORRUPT || why.code == DDP_E_IO))
+        rc = load_prev(d, path, &wanted, &full, &why);
+    if (info != NULL)
+        abi_give(info, &full, sizeof(full), ABI_SNAPSHOT_INFO_MIN);
+    return rc == 0 ? 0 : rt_fail(err, &why);
 }

@@ -3,7 +3,9 @@ usage: watch_steps.py STARTED PROGRESS
 Reads which workers were started, looks at the progress file of the newest rank
 0, and appends "MS STEP" to PROGRESS when the step has changed.
 """
+import os
 import re
+import stat
 import sys
 import time
 
@@ -28,6 +30,18 @@ def progress_file(pid):
     return None
 
 
+def step_in(path):
+    """The path is a descriptor of the agent, which may be a pipe by now: reading
+    that would wait, and take what a worker says."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("no file any more")
+        return int(os.read(fd, 64))
+    finally:
+        os.close(fd)
+
+
 pid = path = last = None
 with open(progress, "a", buffering=1) as out:
     while True:
@@ -37,7 +51,7 @@ with open(progress, "a", buffering=1) as out:
             if now != pid or path is None:
                 pid, path = now, None
                 path = progress_file(pid) if pid else None
-            step = int(open(path).read()) if path else None
+            step = step_in(path) if path else None
         except (OSError, ValueError):
             continue  # it is starting, or gone
         if step is not None and (pid, step) != last:

@@ -55,12 +55,22 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
     DDP_WRONG("failover");
 }
 
+void claim_take_office(struct rdzv *r, struct run *run)
+{
+    struct office *o = &run->office;
+    if (o->heard < r->epochs)
+        o->heard = r->epochs;
+    office_ask(o, r->limits.server);
+    if (o->epoch.count <= HEARD_MAX) /* no voter can use up those of others */
+        r->epochs = o->epoch.count;
+}
+
 void claim_open(struct rdzv *r, struct run *run)
 {
     office_init(&run->office);
     run->takeover.end_status = -1;
     run->takeover.notice_at_us = MONO_NEVER;
-    office_ask(&run->office, r->limits.server);
+    claim_take_office(r, run);
     office_win(&run->office);
 }
 
@@ -76,9 +86,7 @@ static void take_epoch(struct run *run, struct node *n, const struct epoch *e)
 
 static struct epoch epoch_of(const struct msg_join *j)
 {
-    struct epoch e = {.count = j->epoch};
-    msg_set(e.id, j->epoch_id);
-    return e;
+    return epoch_make(j->epoch, j->epoch_id);
 }
 
 /* Of an agent that has a vote the whole id is known as long as it is here. */
@@ -158,6 +166,13 @@ mark_here(const struct rdzv *r, struct run *run, const struct node *n)
         office_here(&run->office, n->agent);
 }
 
+/* It has promised somebody, and may have accepted a first round that was never
+ * in force. It tells so before it promises here: it has no place before. */
+static bool may_be_voter(const struct run *run, const struct msg_join *j)
+{
+    return run->state == RUN_GATHER && run->round.number == 0 && j->epoch > 0;
+}
+
 bool claim_join(struct rdzv *r,
                 struct run *run,
                 struct node *n,
@@ -172,7 +187,7 @@ bool claim_join(struct rdzv *r,
         run->round.number == 0)
         become_candidate(r, run);
     run->takeover.changed = true;
-    if (run->state == RUN_CANDIDATE ||
+    if (run->state == RUN_CANDIDATE || may_be_voter(run, j) ||
         epoch_cmp(&n->epoch, &run->office.epoch) > 0) {
         make_claim(r, run, n);
         mark_here(r, run, n);
@@ -268,8 +283,7 @@ struct told {
 static bool
 read_voted(const struct run *run, const struct msg_voted *v, struct told *told)
 {
-    told->epoch = (struct epoch){.count = v->epoch};
-    msg_set(told->epoch.id, v->epoch_id);
+    told->epoch = epoch_make(v->epoch, v->epoch_id);
     return v->round <= ROUND_BELIEVED_MAX && v->epoch <= OFFICE_COUNT_MAX &&
            v->instance[0] != '\0' && v->group_rank < v->group_world &&
            v->group_world >= run->conf.nodes_min &&
@@ -347,8 +361,7 @@ static void
 take_end(struct run *run, const struct claim *c, const struct msg_voted *v)
 {
     struct run_takeover *t = &run->takeover;
-    struct epoch epoch = {.count = v->end_epoch};
-    msg_set(epoch.id, v->end_epoch_id);
+    struct epoch epoch = epoch_make(v->end_epoch, v->end_epoch_id);
     if (!c->join.ended || epoch.count == 0 ||
         (t->end_status >= 0 && epoch_cmp(&epoch, &t->end_epoch) <= 0))
         return;
@@ -390,6 +403,38 @@ static void take_lease(struct rdzv *r, struct run *run, struct node *n)
         office_confirm(&run->office); /* it was told to go */
 }
 
+/* Kept for as long as the node CLAIMS. */
+static void
+keep_voted(struct claim *c, const struct msg_voted *v, const struct told *told)
+{
+    c->voted = true;
+    c->epoch = told->epoch;
+    c->round = v->round;
+    c->group_rank = (int)v->group_rank;
+    msg_set(c->join.instance, v->instance);
+    if (c->join.round == 0)
+        c->join.round = v->round; /* the first one; it was not in force */
+}
+
+/* What a candidate makes of it. */
+static void take_voted(struct rdzv *r,
+                       struct run *run,
+                       struct node *n,
+                       const struct msg_voted *v,
+                       const struct told *told)
+{
+    const struct claim *c = claim_of(r, n);
+    if (v->answered_ms >= 0)
+        office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
+                            v->long_ms * MONO_MS);
+    take_newest(r, run, c, v, told);
+    office_here(&run->office, n->agent);
+    take_epoch(run, n, &n->epoch);
+    take_lease(r, run, n);
+    take_end(run, c, v);
+    round_send_waiting(r, run, n); /* more is known of who is missing */
+}
+
 bool claim_voted(struct rdzv *r,
                  struct run *run,
                  struct node *n,
@@ -420,24 +465,9 @@ bool claim_voted(struct rdzv *r,
     }
     if (n->state != NODE_CLAIMS)
         return true;
-    c->voted = true;
-    c->epoch = told.epoch;
-    c->round = v->round;
-    c->group_rank = (int)v->group_rank;
-    msg_set(c->join.instance, v->instance);
-    if (c->join.round == 0)
-        c->join.round = v->round; /* the first one; it was not in force */
-    if (run->state != RUN_CANDIDATE || !is_of_interest(r, run, n))
-        return true;
-    if (v->answered_ms >= 0)
-        office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
-                            v->long_ms * MONO_MS);
-    take_newest(r, run, c, v, &told);
-    office_here(&run->office, n->agent);
-    take_epoch(run, n, &n->epoch);
-    take_lease(r, run, n);
-    take_end(run, c, v);
-    round_send_waiting(r, run, n); /* more is known of who is missing */
+    keep_voted(c, v, &told);
+    if (run->state == RUN_CANDIDATE && is_of_interest(r, run, n))
+        take_voted(r, run, n, v, &told);
     return true;
 }
 
@@ -448,8 +478,7 @@ void claim_promise(struct rdzv *r,
                    struct node *n,
                    const struct msg_promise *p)
 {
-    struct epoch epoch = {.count = p->epoch};
-    msg_set(epoch.id, p->epoch_id);
+    struct epoch epoch = epoch_make(p->epoch, p->epoch_id);
     if (run->office.state == OFFICE_SEEKS ||
         epoch_cmp(&epoch, &run->office.epoch) != 0) {
         note(r, NOTE_stale, run, n->name, "promise of epoch %lld",

@@ -12,6 +12,10 @@
 /* Whether a run that this join opens has failover. */
 bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j);
 
+/* Takes an epoch above all that were heard of in this run, and above those that
+ * this server ever had. */
+void claim_take_office(struct rdzv *r, struct run *run);
+
 /* A run with failover is opened: nobody is known to have it, so that this
  * server has. */
 void claim_open(struct rdzv *r, struct run *run);

@@ -51,6 +51,8 @@ void join_settle(struct rdzv *r,
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
         node_make_stale(r, n, j->round, "that round is over");
+        if (run->failover && !join_is_of_instance(run, j))
+            propose_say_voters(r, run, n); /* it has no vote any more */
     } else {
         join_place(r, run, n);
     }

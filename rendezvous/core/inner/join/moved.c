@@ -72,8 +72,7 @@ static struct moved_run *find_free(const struct rdzv *r)
 static struct moved_run *
 remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 {
-    struct epoch epoch = {.count = s->epoch};
-    msg_set(epoch.id, s->epoch_id);
+    struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
     struct moved_run *m = find(r, s->run);
     *is_new = m == NULL || strcmp(m->addr, s->addr) != 0;
     if (m != NULL && epoch_cmp(&epoch, &m->epoch) < 0)
@@ -129,13 +128,12 @@ static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
 {
-    if (run->failover && is_beside(r, run, to))
-        return true;
-    if (!run->failover || has_run(r, run))
+    if (!run->failover)
         return false;
-    return run->round.number == 0 ||
-           (strcmp(run->instance, to->instance) == 0 &&
-            epoch_cmp(&to->epoch, &run->office.epoch) > 0);
+    if (is_beside(r, run, to) || run->round.number == 0)
+        return true;
+    return !has_run(r, run) && strcmp(run->instance, to->instance) == 0 &&
+           epoch_cmp(&to->epoch, &run->office.epoch) > 0;
 }
 
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)

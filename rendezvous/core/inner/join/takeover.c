@@ -135,7 +135,7 @@ static void release(struct rdzv *r, struct run *run)
     int64_t heard = run->office.heard;
     claim_open(r, run);
     run->office.heard = heard;
-    office_ask(&run->office, r->limits.server);
+    claim_take_office(r, run);
     office_win(&run->office);
     round_gather(r, run);
     settle_all(r, run, false);
@@ -146,7 +146,7 @@ static void release(struct rdzv *r, struct run *run)
 static void ask(struct rdzv *r, struct run *run)
 {
     run->takeover.outbid = false;
-    office_ask(&run->office, r->limits.server);
+    claim_take_office(r, run);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         node_ask(r, &r->nodes[i]);
 }

@@ -17,7 +17,7 @@
 #define WITNESSES_MAX 64
 #define KEPT_US       (600 * MONO_S)
 
-struct witness {
+struct witness_heard {
     enum {
         WITNESS_FREE,
         WITNESS_HERE,
@@ -33,7 +33,7 @@ struct witness {
 
 struct witnesses {
     int dead;
-    struct witness all[WITNESSES_MAX];
+    struct witness_heard all[WITNESSES_MAX];
 };
 
 struct witnesses *witness_new(void)
@@ -49,7 +49,7 @@ void witness_del(struct witnesses *w)
 static void forget_old(struct rdzv *r)
 {
     for (int i = 0; i < WITNESSES_MAX; i++) {
-        struct witness *w = &r->witnesses->all[i];
+        struct witness_heard *w = &r->witnesses->all[i];
         if (w->state != WITNESS_DEAD || r->now_us < w->kept_until_us)
             continue;
         w->state = WITNESS_FREE;
@@ -58,10 +58,10 @@ static void forget_old(struct rdzv *r)
 }
 
 /* In that state, NULL: there is none; of those that are HERE on `conn`. */
-static struct witness *find(const struct rdzv *r, int state, int conn)
+static struct witness_heard *find(const struct rdzv *r, int state, int conn)
 {
     for (int i = 0; i < WITNESSES_MAX; i++) {
-        struct witness *w = &r->witnesses->all[i];
+        struct witness_heard *w = &r->witnesses->all[i];
         if ((int)w->state == state && (conn < 0 || w->conn == conn))
             return w;
     }
@@ -72,14 +72,14 @@ void witness_hello(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_witness *m = &ev->msg->witness;
     forget_old(r);
-    struct witness *w = find(r, WITNESS_HERE, ev->conn);
+    struct witness_heard *w = find(r, WITNESS_HERE, ev->conn);
     if (w == NULL)
         w = find(r, WITNESS_FREE, -1);
     if (w == NULL || m->version != MSG_VERSION) {
         reply_drop(r, ev->conn);
         return;
     }
-    *w = (struct witness){.state = WITNESS_HERE, .conn = ev->conn};
+    *w = (struct witness_heard){.state = WITNESS_HERE, .conn = ev->conn};
     msg_set(w->run, m->run);
     msg_set(w->instance, m->instance);
     msg_set(w->agent, m->agent);
@@ -88,7 +88,7 @@ void witness_hello(struct rdzv *r, const struct rdzv_event *ev)
 
 void witness_closed(struct rdzv *r, int conn, bool farewell)
 {
-    struct witness *w = find(r, WITNESS_HERE, conn);
+    struct witness_heard *w = find(r, WITNESS_HERE, conn);
     if (w == NULL)
         return;
     w->state = farewell ? WITNESS_DEAD : WITNESS_FREE;
@@ -107,7 +107,7 @@ void witness_tell(struct rdzv *r, struct run *run)
     const char *instance =
         run->state == RUN_CANDIDATE ? run->takeover.instance : run->instance;
     for (int i = 0; i < WITNESSES_MAX && run_is_live(run); i++) {
-        const struct witness *w = &r->witnesses->all[i];
+        const struct witness_heard *w = &r->witnesses->all[i];
         if (w->state == WITNESS_DEAD && strcmp(w->run, run->id) == 0 &&
             w->instance[0] != '\0' && strcmp(w->instance, instance) == 0)
             takeover_excuse(r, run, w->agent, w->server);

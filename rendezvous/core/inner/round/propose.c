@@ -30,15 +30,11 @@
 /* -- where they are -------------------------------------------------------- */
 
 /* One of `voters`, or "-"; each is followed by a blank. */
-static void address_of(const struct run *run,
-                       const struct node *n,
-                       const char *here,
-                       char text[80])
+static void address_of(const struct node *n, const char *here, char text[80])
 {
     const char *addr = n != NULL ? n->addr : "";
     if (n != NULL && node_is_loopback(addr) && here[0] != '\0')
         addr = here;
-    (void)run;
     if (n == NULL || n->serve_port == 0 || addr[0] == '\0')
         (void)snprintf(text, 80, "- ");
     else /* fits: 64 and 5 digits */
@@ -63,7 +59,7 @@ void propose_find_addresses(struct rdzv *r,
     }
     for (int v = 0; v < voters->n; v++) {
         char text[80];
-        address_of(run, nodes[v], here, text);
+        address_of(nodes[v], here, text);
         size_t len = strlen(text);
         memcpy(at, text, len);
         at += len;
@@ -83,6 +79,8 @@ static void fill_voters(const struct run *run, struct msg *m)
     v->epoch = epoch->count;
     msg_set(v->epoch_id, epoch->id);
     v->pending = o->pending;
+    v->group_world = run->round.group_world;
+    v->restarts = round_restarts_before(run);
     msg_set(v->instance, run->instance);
     voters_print(&o->sets[o->pending ? OFFICE_NEXT : OFFICE_NOW], v->ids);
     if (o->pending)
@@ -200,8 +198,7 @@ void propose_accepted(struct rdzv *r,
                       struct node *n,
                       const struct msg_accept *a)
 {
-    struct epoch epoch = {.count = a->epoch};
-    msg_set(epoch.id, a->epoch_id);
+    struct epoch epoch = epoch_make(a->epoch, a->epoch_id);
     if (epoch_cmp(&epoch, &run->office.epoch) != 0 ||
         run->office.state != OFFICE_HELD) {
         note(r, NOTE_stale, run, n->name, "accept of round %lld",

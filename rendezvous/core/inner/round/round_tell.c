@@ -76,7 +76,7 @@ static bool is_charged(const struct run *run)
     return run->state == RUN_GATHER && run->round.blame == BLAME_WORKER;
 }
 
-static int restarts_before(const struct run *run)
+int round_restarts_before(const struct run *run)
 {
     return run->budget.used - is_charged(run);
 }
@@ -116,7 +116,7 @@ void round_send_world(struct rdzv *r,
     msg_set(m.world.instance, run->instance);
     m.world.instance_ms = instance_ms(r, run);
     m.world.round = run->round.number;
-    m.world.restarts = restarts_before(run);
+    m.world.restarts = round_restarts_before(run);
     m.world.recent = recent(r, run);
     m.world.barren = run->budget.no_progress;
     m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
@@ -213,7 +213,7 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.instance_ms = instance_ms(r, run);
         m.waiting.group_world = run->round.group_world;
         m.waiting.roll = run->round.roll;
-        m.waiting.restarts = restarts_before(run);
+        m.waiting.restarts = round_restarts_before(run);
         m.waiting.recent = recent(r, run);
         m.waiting.scales = run_can_grow(run);
         m.waiting.left_ms =

@@ -39,6 +39,10 @@ void round_tell_refusal(struct rdzv *r,
 /* The node has come after all. */
 void round_forget_refusal(struct run *run, const char *node);
 
+/* Restarts that were charged before the last round, or the one that is
+ * proposed. */
+int round_restarts_before(const struct run *run);
+
 /* The names of those that wait, cut with "..." if the field is full. */
 void round_list_waiting(const struct rdzv *r,
                         const struct run *run,

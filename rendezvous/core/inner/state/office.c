@@ -22,6 +22,13 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
+struct epoch epoch_make(int64_t count, const char *id)
+{
+    struct epoch e = {.count = count};
+    msg_set(e.id, id);
+    return e;
+}
+
 int epoch_cmp(const struct epoch *a, const struct epoch *b)
 {
     if (a->count != b->count)
@@ -98,7 +105,7 @@ void voters_print(const struct voters *v, char text[VOTERS_TEXT_SIZE])
 
 /* -- votes ----------------------------------------------------------------- */
 
-static struct vote *find_vote(struct office *o, const char *agent)
+const struct vote *office_vote(const struct office *o, const char *agent)
 {
     for (int i = 0; i < o->n_votes; i++)
         if (strncmp(o->votes[i].id, agent, MSG_VOTER_LEN) == 0)
@@ -106,12 +113,10 @@ static struct vote *find_vote(struct office *o, const char *agent)
     return NULL;
 }
 
-const struct vote *office_vote(const struct office *o, const char *agent)
+static struct vote *find_vote(struct office *o, const char *agent)
 {
-    for (int i = 0; i < o->n_votes; i++)
-        if (strncmp(o->votes[i].id, agent, MSG_VOTER_LEN) == 0)
-            return &o->votes[i];
-    return NULL;
+    const struct vote *v = office_vote(o, agent);
+    return v == NULL ? NULL : &o->votes[v - o->votes];
 }
 
 static const struct vote *
@@ -391,8 +396,7 @@ void office_ask(struct office *o, const char *server)
 {
     ddp_assert(!o->pending && o->heard < OFFICE_COUNT_MAX);
     o->state = OFFICE_ASKED;
-    o->epoch = (struct epoch){.count = o->heard + 1};
-    msg_set(o->epoch.id, server);
+    o->epoch = epoch_make(o->heard + 1, server);
     o->heard = o->epoch.count;
     o->long_from_us = MONO_NEVER;
     for (int i = 0; i < o->n_votes; i++) {
@@ -597,12 +601,13 @@ bool office_end_is_known(const struct office *o)
 
 bool office_lacks_voters(const struct office *o)
 {
-    return o->sets[OFFICE_NOW].n > 0 &&
-           !(is_half(o, OFFICE_NOW, is_here) &&
-             is_half(o, OFFICE_BEFORE, is_here) &&
-             (o->state == OFFICE_HELD ||
-              (is_majority(o, OFFICE_NOW, is_here) &&
-               is_majority(o, OFFICE_BEFORE, is_here))));
+    if (o->sets[OFFICE_NOW].n == 0)
+        return false; /* there was no round yet */
+    if (o->state == OFFICE_HELD)
+        return !is_half(o, OFFICE_NOW, is_here) ||
+               !is_half(o, OFFICE_BEFORE, is_here);
+    return !is_majority(o, OFFICE_NOW, is_here) ||
+           !is_majority(o, OFFICE_BEFORE, is_here);
 }
 
 int office_count_here(const struct office *o)

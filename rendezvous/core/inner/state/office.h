@@ -51,6 +51,8 @@ struct epoch {
     char id[MSG_VOTER_LEN + 1]; /* the server */
 };
 
+struct epoch epoch_make(int64_t count, const char *id);
+
 /* < 0, 0, > 0: by count, then by server. */
 int epoch_cmp(const struct epoch *a, const struct epoch *b);
 

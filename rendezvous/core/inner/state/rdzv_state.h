@@ -46,6 +46,8 @@ struct rdzv {
     int fresh_node; /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
+    int64_t epochs; /* counts of our own up to this are used up, in any run: one
+                       that was forgotten may come again */
     int64_t began_us;       /* its first step; 0: there was none yet */
     int64_t lease_check_us; /* no lease ends before this */
     bool ending;     /* it only answers beats: RDZV_ENDING (last_lease.h) */

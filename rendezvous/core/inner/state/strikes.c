@@ -71,12 +71,12 @@ void strikes_believe(struct rdzv *r,
                      struct run *run,
                      struct node *n,
                      int64_t count,
-                     int64_t aside_ms)
+                     int64_t quarantined_ms)
 {
     struct strikes *s = &run->strikes;
     if (s->max == 0)
         return;
-    int64_t left_us = mono_min(aside_ms * MONO_MS, s->cooldown_us);
+    int64_t left_us = mono_min(quarantined_ms * MONO_MS, s->cooldown_us);
     if (left_us > 0)
         n->quarantined_until_us = mono_after(r->now_us, left_us);
     if (run->recovery.rebuilt && count > s->count) {

@@ -52,7 +52,7 @@ void strikes_believe(struct rdzv *r,
                      struct run *run,
                      struct node *n,
                      int64_t count,
-                     int64_t aside_ms);
+                     int64_t quarantined_ms);
 
 /* A node whose cool-down is over, to be placed by the caller before the next
  * call; its count begins anew. NULL: there is none now. Ask until then. */

@@ -1,0 +1,54 @@
+/*
+ * tests/lib/failover_hand: what a run with failover is for the agent of
+ * agent_hand: what servers in office say, and how far such a run has come. The
+ * round's voters are this agent and two others, at B and C; servers are "s" in
+ * epoch 1, and "t" in all later ones.
+ */
+#ifndef FAILOVER_HAND_H
+#define FAILOVER_HAND_H
+
+#include "tests/lib/agent_hand.h"
+
+#define ME    AGENT_HAND_VOTE " "
+#define OTHER "00000000000000bb "
+#define THIRD "00000000000000cc "
+#define ALL   ME OTHER THIRD
+#define B     "10.0.0.2:700"
+#define C     "10.0.0.3:700"
+
+/* -- what a server says: one message each ---------------------------------- */
+
+void office(int64_t count, const char *id);
+void voters(int64_t round,
+            int64_t count,
+            bool pending,
+            const char *ids,
+            const char *before);
+/* A world of six, with two workers of the second node. */
+void place(int64_t round, int64_t count, bool pending);
+void go(int64_t round, int64_t count);
+void moved(int64_t count, const char *id, const char *addr);
+void refuse(void); /* it has no room */
+/* Lets the end be held until others know of it. */
+void end_held(int status);
+/* The lease that answers the last beat, of 800 ms. */
+void answer(void);
+
+/* -- worlds ---------------------------------------------------------------- */
+
+/* Obeys server s, of epoch 1. */
+void obey(void);
+
+/* Round `round` of three is proposed by server s, and accepted. */
+void propose(int64_t round, const char *before);
+
+/* Runs round 1, whose voters are three. */
+void run_voted(void);
+
+/* 100 ms later its server is killed: the next candidate is tried. */
+void server_is_killed(void);
+
+/* ... which is at B, and takes office. */
+void succeed(void);
+
+#endif

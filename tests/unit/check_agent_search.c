@@ -1,0 +1,348 @@
+/* links: tests/lib/failover_hand tests/lib/agent_hand */
+/* libs: -lcjson */
+/*
+ * Where the agent looks for a server when its own is lost, how long it bears
+ * one that is of no use, and where it is sent.
+ */
+#include <check.h>
+#include <string.h>
+
+#include "rendezvous/base/mono.h"
+#include "tests/lib/failover_hand.h"
+
+/* -- where it looks -------------------------------------------------------- */
+
+/* The whole of issue 15 for one node: the endpoint's host falls silent, and the
+ * workers of this one never notice. */
+START_TEST(test_failover_silent_host_costs_no_worker)
+{
+    run_voted();
+    step((struct agent_event){.kind = AGENT_TICK});
+    pass(100 * MONO_MS);
+    answer();
+    pass(249 * MONO_MS);
+    ck_assert_str_eq(did, "send:beat send:beat ");
+    pass(1 * MONO_MS);
+    ck_assert_str_eq(did, "disconnect connect:" B " ");
+    ck_assert_int_eq(within_ms, 100);
+    pass(100 * MONO_MS); /* its host is silent, too */
+    ck_assert_str_eq(did, "disconnect connect:" C " ");
+    ck_assert_int_eq(joined.join.via, 0);
+    connected();
+    ck_assert_str_eq(did, "send:join send:voted ");
+    ck_assert_int_eq(joined.join.via, 31);
+    ck_assert_int_eq(voted.voted.answered_ms, 350);
+    pass(200 * MONO_MS);
+    ck_assert_str_eq(did, "send:beat send:beat ");
+    office(2, "t");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    answer();
+    ck_assert_int_eq(agent.alive, 2);
+    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
+    ck_assert_str_eq(told, "it is served at " C " from now on");
+}
+END_TEST
+
+/* A node without a vote has time; and with a short heartbeat a lost segment is
+ * waited for, as far as the lease allows it. */
+START_TEST(test_failover_silence_that_is_borne)
+{
+    static const struct {
+        int64_t heartbeat_ms;
+        bool votes;
+        int64_t borne_ms;
+    } cases[] = {
+        {1000, true, 250},   {1000, false, 1000}, {300, true, 120},
+        {300, false, 300},   {600, true, 240},    {5000, true, 1250},
+        {20000, true, 5000},
+    };
+    agent.conf.join.heartbeat_ms = cases[_i].heartbeat_ms;
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    office(1, "s");
+    lease(1, cases[_i].heartbeat_ms * 4 / 5);
+    if (cases[_i].votes)
+        propose(1, "");
+    pass(cases[_i].borne_ms * MONO_MS - 1);
+    ck_assert_ptr_null(strstr(did, "disconnect"));
+    pass(1);
+    ck_assert_ptr_nonnull(strstr(did, "disconnect"));
+}
+END_TEST
+
+/* A voter's address on the host that fell silent is not tried first. */
+START_TEST(test_failover_other_address_of_the_silent_host_is_left_out)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    step((struct agent_event){.kind = AGENT_CONNECTED, .peer = "10.0.0.2"});
+    office(1, "s");
+    answer();
+    propose(1, "");
+    pass(250 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "disconnect connect:" C " "));
+}
+END_TEST
+
+/* A reset proves nothing, and neither does a refusal: the same place once more,
+ * and on. */
+START_TEST(test_failover_killed_server_is_followed_at_once)
+{
+    run_voted();
+    int64_t until_us = agent_lease_until_us(&agent);
+    int64_t from_us = now_us;
+    server_is_killed();
+    until_us += 100 * MONO_MS;
+    disconnected();
+    ck_assert_str_eq(did, "connect:" C " ");
+    disconnected();
+    ck_assert_str_eq(did, ""); /* all were tried: a pause */
+    ck_assert_int_le(agent_deadline(&agent) - now_us, 20 * MONO_MS);
+    ck_assert_int_eq(agent_lease_until_us(&agent), until_us);
+    ck_assert_int_eq(now_us, from_us + 100 * MONO_MS);
+    while (agent.stop != AGENT_STOP_KILLED && now_us < until_us + MONO_S) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING)
+            disconnected();
+        pass(MONO_MS);
+    }
+    ck_assert_int_eq(now_us, until_us);
+}
+END_TEST
+
+/* A server without office answers, but gives no lease. */
+START_TEST(test_failover_server_without_a_lease_is_left)
+{
+    run_voted();
+    server_is_killed();
+    connected();
+    pass(249 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "connect"));
+    pass(1 * MONO_MS);
+    ck_assert_str_eq(did, "disconnect connect ");
+    disconnected();
+    ck_assert_str_eq(did, "connect:" C " ");
+    connected();
+    pass(200 * MONO_MS);
+    office(2, "t"); /* counts from then on */
+    pass(240 * MONO_MS);
+    ck_assert_ptr_null(strstr(did, "connect"));
+    office(2, "t"); /* in place of a lease: does not */
+    pass(10 * MONO_MS);
+    ck_assert_ptr_nonnull(strstr(did, "disconnect"));
+}
+END_TEST
+
+/* Says how many of how many are there, once in a while; gives up in the end,
+ * with the reason. */
+START_TEST(test_failover_side_without_most_of_the_voters_waits_and_says_so)
+{
+    struct msg m = {.kind = MSG_KIND_waiting,
+                    .waiting = {.voters = 3, .voters_here = 1}};
+    int64_t dwelt_us = 0;
+    int times = 0;
+    run_voted();
+    server_is_killed();
+    while (!exited && now_us < 2000 * MONO_S) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING) {
+            int64_t from_us = now_us;
+            connected();
+            hear(&m);
+            times += strncmp(told, "1 of the 3 voters", 17) == 0;
+            told[0] = '\0';
+            while (agent.session.state == AGENT_SESSION_UP && !exited)
+                pass(MONO_MS);
+            dwelt_us =
+                now_us - from_us > dwelt_us ? now_us - from_us : dwelt_us;
+        }
+        if (agent.alive == 2 && agent.stop == AGENT_STOP_KILLED)
+            both_die(9);
+        pass(MONO_MS);
+    }
+    ck_assert(exited);
+    ck_assert_int_eq(times, 1); /* within 20 s */
+    ck_assert_int_eq(verdict.status, 72);
+    ck_assert_msg(strstr(verdict.text, "1 of the 3 voters") != NULL, "%s",
+                  verdict.text);
+    ck_assert_int_ge(dwelt_us, 1000 * MONO_MS); /* at home */
+    ck_assert_int_le(dwelt_us, 1260 * MONO_MS);
+}
+END_TEST
+
+/* -- sent on --------------------------------------------------------------- */
+
+START_TEST(test_failover_goes_where_the_run_is_said_to_be)
+{
+    static const struct {
+        int64_t count;
+        const char *id, *addr;
+        bool goes;
+    } cases[] = {
+        {1, "s", "10.9.9.9:5", false}, {2, "t", "10.9.9.9:5", true},
+        {1, "r", "10.9.9.9:5", false}, {2, "t", "10.9.9.9", false},
+        {2, "t", "10.9 9.9:5", false}, {2, "t", B, false},
+    };
+    run_voted();
+    server_is_killed();
+    connected(); /* at B */
+    moved(cases[_i].count, cases[_i].id, cases[_i].addr);
+    ck_assert_str_eq(did,
+                     cases[_i].goes ? "disconnect connect:10.9.9.9:5 " : "");
+}
+END_TEST
+
+/* A node that comes new, at the endpoint of a run that moved. */
+START_TEST(test_failover_newcomer_is_sent_on)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    moved(7, "t", "10.9.9.9:5");
+    ck_assert_str_eq(did, "disconnect connect:10.9.9.9:5 ");
+    connected();
+    moved(7, "t", "10.9.9.8:5");
+    ck_assert_str_eq(did, "disconnect "); /* a circle is not run in */
+    pass(20 * MONO_MS);
+    ck_assert_str_eq(did, "connect:10.9.9.8:5 ");
+    disconnected();
+    ck_assert_str_eq(did, "");
+    pass(40 * MONO_MS);
+    ck_assert_str_eq(did, "connect ");
+}
+END_TEST
+
+/* The place to which it was sent has nothing, and is no place of the list: it
+ * goes back to the endpoint. */
+START_TEST(test_failover_newcomer_returns_from_where_it_was_sent)
+{
+    struct msg m = {.kind = MSG_KIND_waiting, .waiting = {.min = 2, .max = 2}};
+    int64_t from_us = now_us;
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    moved(7, "t", "10.9.9.9:5");
+    connected();
+    hear(&m);
+    while (agent.session.state != AGENT_SESSION_CONNECTING)
+        pass(MONO_MS);
+    ck_assert_str_eq(did, "disconnect connect ");
+    ck_assert_int_le(now_us - from_us, 3 * MONO_S);
+}
+END_TEST
+
+/* Servers that had nothing let it promise more than the one that has the run:
+ * it has no vote, so that nobody counts on that. */
+START_TEST(test_failover_newcomer_is_sent_on_to_a_lower_epoch)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    connected();
+    office(9, "s");
+    answer();
+    moved(7, "t", "10.9.9.9:5");
+    ck_assert_str_eq(did, "disconnect connect:10.9.9.9:5 ");
+    connected();
+    ck_assert_int_eq(joined.join.epoch, 0);
+    office(7, "t");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    answer();
+    voters(1, 7, true, ALL, ""); /* now it has */
+    moved(6, "t", "10.9.9.8:5");
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+START_TEST(test_failover_server_in_office_sends_nobody_on)
+{
+    run_voted();
+    moved(1, "s", "10.9.9.9:5");
+    ck_assert_str_eq(did, "");
+    moved(2, "t", "10.9.9.9:5");
+    ck_assert_str_eq(did, "disconnect connect:10.9.9.9:5 ");
+}
+END_TEST
+
+/* Without failover, too. */
+START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
+{
+    struct agent_conf conf = agent.conf;
+    conf.endpoints = 3;
+    agent_init(&agent, &conf);
+    step((struct agent_event){.kind = AGENT_START});
+    ck_assert_str_eq(did, "connect ");
+    disconnected();
+    ck_assert_str_eq(did, "connect:1 ");
+    disconnected();
+    ck_assert_str_eq(did, "connect:2 ");
+    ck_assert_int_eq(within_ms, 0);
+    connected();
+    ck_assert_int_eq(joined.join.via, 2);
+    lease(0, 800);
+    world("i", 1);
+    pass(200 * MONO_MS);
+    disconnected();
+    ck_assert_str_eq(did, "connect:2 ");
+    disconnected();
+    ck_assert_str_eq(did, "");
+    while (strstr(did, "connect") == NULL)
+        pass(MONO_MS);
+    ck_assert_str_eq(did, "connect ");
+}
+END_TEST
+
+/* The second address of the list answers, where no run begins. The first one is
+ * waited for as long as it may take to be there; each session with the second
+ * one is no news. */
+START_TEST(test_agent_list_waits_for_its_first_address_and_says_so)
+{
+    struct agent_conf conf = agent.conf;
+    struct msg m = {.kind = MSG_KIND_waiting, .waiting = {.min = 2, .max = 2}};
+    int64_t from_us = now_us;
+    int times = 0;
+    conf.endpoints = 2;
+    conf.join.failover = MSG_FAILOVER_ON;
+    agent_init(&agent, &conf);
+    step((struct agent_event){.kind = AGENT_START});
+    while (!exited && now_us < from_us + 1000 * MONO_S) {
+        if (agent.session.state != AGENT_SESSION_CONNECTING) {
+            pass(MONO_MS);
+        } else if (candidates_which(&agent.candidates) == 0) {
+            disconnected();
+        } else {
+            told[0] = '\0';
+            connected();
+            hear(&m);
+            times += strncmp(told, "address 2 of --rdzv_endpoint", 28) == 0;
+        }
+    }
+    int64_t took_us = now_us - from_us;
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, 69);
+    ck_assert_int_ge(took_us, conf.join.join_ms * MONO_MS);
+    ck_assert_int_le(took_us, conf.join.join_ms * MONO_MS + MONO_S);
+    ck_assert_int_ge(times, 1);
+    ck_assert_int_le(times, 1 + (int)(conf.join.join_ms / 30000));
+}
+END_TEST
+
+static void add_tests(TCase *t)
+{
+    const TTest *const tests[] = {
+        test_failover_silent_host_costs_no_worker,
+        test_failover_other_address_of_the_silent_host_is_left_out,
+        test_failover_killed_server_is_followed_at_once,
+        test_failover_server_without_a_lease_is_left,
+        test_failover_side_without_most_of_the_voters_waits_and_says_so,
+        test_failover_newcomer_is_sent_on,
+        test_failover_newcomer_is_sent_on_to_a_lower_epoch,
+        test_failover_newcomer_returns_from_where_it_was_sent,
+        test_failover_server_in_office_sends_nobody_on,
+        test_agent_list_of_endpoints_is_tried_in_order,
+        test_agent_list_waits_for_its_first_address_and_says_so,
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
+    tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,
+                        6);
+}
+
+int main(void)
+{
+    return agent_hand_run("agent_search", add_tests);
+}
