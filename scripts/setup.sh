@@ -23,8 +23,9 @@ tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
     openssl'
 # llvm: its symbolizer, which names the lines in libFuzzer's reports.
 check='clang libclang-rt-dev llvm spin clang-format-14'
+# python3-pip: scripts/old-glibc gets a compiler from PyPI.
 long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
-    libc6-dev-arm64-cross'
+    libc6-dev-arm64-cross python3-pip'
 clusters='slurmctld slurmd slurm-client munge iproute2'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'

@@ -599,8 +599,8 @@ void rdzv_client_peer_addr(const struct rdzv_client *cl,
     char end[CONN_END_MAX] = "";
     if (cl->conn != NULL)
         conn_peer_end(cl->conn, end);
-    end[strcspn(end, " ")] = '\0';                  /* without the port */
-    (void)snprintf(text, ADDR_TEXT_MAX, "%s", end); /* fits */
+    end[strcspn(end, " ")] = '\0'; /* without the port: it fits */
+    (void)snprintf(text, ADDR_TEXT_MAX, "%.*s", ADDR_TEXT_MAX - 1, end);
 }
 
 int rdzv_client_port(const struct rdzv_client *cl)

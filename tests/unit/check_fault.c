@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tests/lib/fault.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
 
 /* The n-th one, once; others are made. */
@@ -205,10 +206,13 @@ int main(void)
     tcase_add_test(tc, test_fault_strikes_from_the_nth_call_on);
     tcase_add_test(tc, test_fault_fails_as_the_call_does);
     tcase_add_test(tc, test_fault_knows_what_a_process_is);
-    tcase_add_test(tc, test_fault_each_lets_every_call_fail);
-    tcase_add_test(tc, test_fault_each_finds_what_is_left);
     tcase_add_test(tc, test_fault_does_not_count_while_held);
     tcase_add_test(tc, test_fault_counts_descriptors);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("each");
+    tcase_set_tags(tc, FAULT_TAG);
+    tcase_add_test(tc, test_fault_each_lets_every_call_fail);
+    tcase_add_test(tc, test_fault_each_finds_what_is_left);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -158,6 +158,7 @@ int main(void)
     Suite *suite = suite_create("first_progress");
     TCase *tc = tcase_create("fast");
     tcase_set_timeout(tc, 60);
+    tcase_set_tags(tc, FAULT_TAG);
     tcase_add_test(tc,
                    test_first_progress_is_told_or_it_is_said_that_it_is_not);
     suite_add_tcase(suite, tc);

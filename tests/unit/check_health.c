@@ -18,6 +18,7 @@
 
 #include "launcher/health/health.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
 
@@ -177,16 +178,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("health");
-    TCase *tc = tcase_create("net");
+    TCase *tc = tcase_create("net"), *faults = tcase_create("faults");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(faults, setup, teardown);
     tcase_set_timeout(tc, 60);
+    tcase_set_timeout(faults, 60);
+    tcase_set_tags(faults, FAULT_TAG);
     tcase_add_loop_test(tc, test_health_tells_how_the_check_ended, 0,
                         sizeof(ends) / sizeof(ends[0]));
-    tcase_add_test(tc, test_health_check_has_a_time_limit);
+    tcase_add_test(faults, test_health_check_has_a_time_limit);
     tcase_add_test(tc, test_health_stop_tells_nothing);
-    tcase_add_test(tc, test_health_is_unfit_and_says_why_whatever_call_fails);
-    tcase_add_test(tc,
+    tcase_add_test(faults,
+                   test_health_is_unfit_and_says_why_whatever_call_fails);
+    tcase_add_test(faults,
                    test_health_is_unfit_and_says_why_whatever_call_of_it_fails);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

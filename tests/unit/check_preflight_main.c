@@ -183,11 +183,16 @@ int main(void)
 {
     Suite *suite = suite_create("preflight_main");
     TCase *tc = tcase_create("net");
+    TCase *measures = tcase_create("measures");
     TCase *faults = fault_case(suite, "net faults", 100);
+    suite_add_tcase(suite, measures);
+    tcase_set_tags(measures, "measures"); /* an emulator is a slow link */
+    tcase_add_checked_fixture(measures, setup, teardown);
+    tcase_set_timeout(measures, 100);
     tcase_add_checked_fixture(faults, setup, teardown);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 100);
-    tcase_add_test(tc, test_preflight_of_two_nodes_measures_and_prints);
+    tcase_add_test(measures, test_preflight_of_two_nodes_measures_and_prints);
     tcase_add_test(tc, test_preflight_by_hand_is_refused);
     tcase_add_test(tc, test_preflight_in_the_second_round_names_who_is_cut_off);
     tcase_add_test(faults,

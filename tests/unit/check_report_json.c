@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "launcher/report/report.h"
+#include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -285,17 +286,22 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("report_json");
-    TCase *tc = tcase_create("fast");
+    TCase *tc = tcase_create("fast"), *faults = tcase_create("faults");
     tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_add_checked_fixture(faults, setup, scratch_leave);
     tcase_set_timeout(tc, 60);
+    tcase_set_timeout(faults, 60);
+    tcase_set_tags(faults, FAULT_TAG);
     tcase_add_test(tc, test_report_says_what_failed_first);
     tcase_add_test(tc, test_report_tells_a_takeover);
     tcase_add_test(tc, test_report_leaves_that_of_another_host_alone);
-    tcase_add_test(tc, test_report_is_old_or_new_whatever_call_fails);
+    tcase_add_test(faults, test_report_is_old_or_new_whatever_call_fails);
     tcase_add_test(
-        tc, test_report_through_a_link_is_whole_or_told_whatever_call_fails);
+        faults,
+        test_report_through_a_link_is_whole_or_told_whatever_call_fails);
     tcase_add_test(tc, test_report_to_a_fifo_that_nobody_reads_is_told);
     tcase_add_test(tc, test_report_to_a_reader_that_stands_still_is_given_up);
     suite_add_tcase(suite, tc);
+    suite_add_tcase(suite, faults);
     return suite_run(suite);
 }

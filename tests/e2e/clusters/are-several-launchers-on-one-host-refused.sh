@@ -13,7 +13,7 @@ refused()
     STATUS=0
     env "$@" "$WORKER" exit 0 >refused.out 2>refused.err || STATUS=$?
     [ $STATUS -eq 2 ] || fail "status $STATUS for $*"
-    [ "$(took)" -lt 2000 ] || fail "only after $(took) ms for $*"
+    in_time 2000 "$(took)" "the refusal of $*"
     grep -q -- "$want" refused.err || fail "no word of '$want' for $*"
     [ ! -s started ] || fail "a worker ran for $*"
 }

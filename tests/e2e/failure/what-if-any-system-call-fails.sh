@@ -69,12 +69,14 @@ plans()
 
 # What may end the launch: CALL (a pattern), STATUS, and the reason that it gives
 # on stderr. All others have to be survived. A launcher that cannot begin says
-# why; libuv gives up where the kernel refuses its loop memory or descriptors.
+# why; libuv gives up where the kernel refuses its loop memory or descriptors, or
+# says EIO of an eventfd, which no kernel does.
 table()
 {
     cat <<'TABLE'
 guard:access:*        126 not executable
 guard:stat:EACCES     126 ./job: Permission denied
+guard:open:*           78 --\(report=report.json\|events=events\) cannot be written: .
 guard:fork:*           71 cannot start the agent: .
 guard:mmap:*           71 cannot share memory with the agent: .
 guard:socketpair:*     71 cannot make a socket for the agent: .
@@ -84,9 +86,11 @@ agent:eventfd:*        71 cannot start an event loop
 agent:pipe2:*          71 cannot \(start an event loop\|watch the workers: .\|make a pipe for the workers: .\)
 agent:pipe2:*          71 the kernel refuses the event loop what it needs: .
 agent:write:*          71 the kernel refuses the event loop what it needs: .
+agent:write:EIO        70 was killed by signal 6 (SIGABRT), which is a bug
 agent:epoll_ctl:*      71 the kernel refuses the event loop what it needs: .
 agent:epoll_ctl:*      71 cannot watch the workers: .
 agent:ioctl:*          71 cannot watch the workers.*: .
+agent:ioctl:*          71 cannot watch the port of the workers' store: .
 agent:socket:*         71 cannot serve the rendezvous on this node: cannot make a socket: .
 agent:bind:*           78 cannot listen on .* port 0: .
 agent:listen:*         78 cannot listen on .* port 0: .
