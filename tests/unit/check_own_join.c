@@ -1,0 +1,90 @@
+/* links: launcher/rdzv/own_join BASE */
+/* links: rendezvous/proto/msg */
+/* libs: -lcjson */
+/* What of the configuration a join says, and what it leaves out. */
+#include <check.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/rdzv/own_join.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/suite.h"
+
+static struct conf conf;
+
+static void setup(void)
+{
+    conf = (struct conf){
+        .nnodes_min = 2,
+        .nnodes_max = 3,
+        .nproc = 4,
+        .backend = CONF_C10D,
+        .failover = CONF_FAILOVER_ON,
+        .prog_name = "train.py",
+        .role = "default",
+        .cooldown_us = 7 * MONO_S,
+        .heartbeat_timeout_us = 1500 * MONO_MS,
+    };
+    (void)strcpy(conf.run_id, "r");
+    (void)strcpy(conf.local_addr, "10.0.0.7");
+}
+
+START_TEST(test_own_join_says_what_was_asked_for)
+{
+    struct msg_join j;
+    char host[256] = "";
+    own_join(&conf, 29501, &j);
+    ck_assert_int_eq(gethostname(host, sizeof(host) - 1), 0);
+    ck_assert_int_eq(j.nodes_min, 2);
+    ck_assert_int_eq(j.nodes_max, 3);
+    ck_assert_int_eq(j.nproc, 4);
+    ck_assert_int_eq(j.port, 29501);
+    ck_assert_int_eq(j.heartbeat_ms, 1500);
+    ck_assert_int_eq(j.failover, MSG_FAILOVER_ON);
+    ck_assert_str_eq(j.run, "r");
+    ck_assert_str_eq(j.addr, "10.0.0.7");
+    ck_assert_str_eq(j.backend, "c10d");
+    ck_assert_str_eq(j.name, host);
+    ck_assert_str_eq(j.prog, "train.py");
+}
+END_TEST
+
+/* One node has nowhere to go on, and a cooldown without strikes cools nobody.
+ */
+START_TEST(test_own_join_leaves_out_what_has_no_effect)
+{
+    struct msg_join j;
+    conf.nnodes_min = conf.nnodes_max = 1;
+    conf.backend = CONF_STATIC;
+    own_join(&conf, 1, &j);
+    ck_assert_int_eq(j.failover, 0);
+    ck_assert_int_eq(j.cooldown_ms, 0);
+    ck_assert_str_eq(j.backend, "static");
+    conf.node_strikes = 2;
+    own_join(&conf, 1, &j);
+    ck_assert_int_eq(j.cooldown_ms, 7000);
+}
+END_TEST
+
+/* A launcher that is started again is another agent. */
+START_TEST(test_own_join_is_of_a_new_agent)
+{
+    struct msg_join first, second;
+    own_join(&conf, 1, &first);
+    own_join(&conf, 1, &second);
+    ck_assert_uint_eq(strlen(first.agent), 32);
+    ck_assert_str_ne(first.agent, second.agent);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("own_join");
+    TCase *tcase = tcase_create("own_join");
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, test_own_join_says_what_was_asked_for);
+    tcase_add_test(tcase, test_own_join_leaves_out_what_has_no_effect);
+    tcase_add_test(tcase, test_own_join_is_of_a_new_agent);
+    suite_add_tcase(suite, tcase);
+    return suite_run(suite);
+}
