@@ -33,9 +33,11 @@ LIMITS = {
     "leave": (2 * RESTART + 2000, 1), "daemon": (1000, 1),
     "freeze": (2 * RESTART, 1), "cut": (CABLE, 1), "mute": (CABLE, 1),
     "deafen": (CABLE, 1), "lose": (CABLE, 1),
-    # heartbeat_timeout is 1 s; a cable that is cut is a silent machine.
+    # A cable that is cut is a silent machine: after heartbeat_timeout (1 s) the
+    # others are told to stop, and hang in a collective until --shutdown_timeout
+    # (2 s) is over.
     "host-power": (2 * RESTART, 1), "host-agent": (2 * RESTART, 1),
-    "host-cut": (1000 + 2 * RESTART, 1),
+    "host-cut": (3000 + 2 * RESTART, 1),
     # Nothing but the disk is left, which has every hundredth step.
     "all": (2 * RESTART, 200),
 }
@@ -48,6 +50,8 @@ def read(path):
 faults = [(int(f[0]), f[1]) for f in read(sys.argv[1])]
 progress = [(int(ms), int(step)) for ms, step in read(sys.argv[2])]
 steps, whole_ms = int(sys.argv[3]), int(sys.argv[4])
+if len(progress) > 1 and (not faults or progress[1][0] < faults[0][0]):
+    del progress[0]  # the start, up to the first step, is no fault's
 guess = steps / whole_ms * BEAT_MS
 
 # For how long after a fault the training may stop because of it: at once, but for

@@ -53,7 +53,8 @@ undisturbed()
 # -- the faults ---------------------------------------------------------------
 
 # plan MTBF FAULTS: a line for each fault: at which ms, what, of which node or
-# rank (the remainder counts), with which number below 1000.
+# rank (the remainder counts), with which number below 1000. The first one comes
+# soon, so that one comes even if the training is over early.
 plan()
 {
     # shellcheck disable=SC2086,SC2116 # one line of words
@@ -61,7 +62,7 @@ plan()
         -v mix="$(echo ${KINDS:-$mix})" 'BEGIN {
         srand(seed * 1000 + mtbf)
         count = split(mix, kinds, " ")
-        while (faults-- > 0 && (at -= mtbf * log(1 - rand())))
+        for (at = mtbf / 3; faults-- > 0; at -= mtbf * log(1 - rand()))
             print int(at * 1000), kinds[int(rand() * count) + 1], \
                 int(rand() * 12), int(rand() * 1000)
     }'
