@@ -11,6 +11,10 @@
 #include "launcher/agent/candidates.h"
 #include "tests/lib/suite.h"
 
+/* 70 characters. */
+#define A_LONG_NAME                                                            \
+    "a123456789b123456789c123456789d123456789e123456789f123456789g123456789"
+
 static struct candidates c;
 static bool leased;
 
@@ -197,22 +201,9 @@ END_TEST
 START_TEST(test_candidates_what_is_no_address_is_left_out)
 {
     static const char *const bad[] = {
-        "-",
-        "a",
-        "a:",
-        ":1",
-        "a:0",
-        "a:01",
-        "a:-1",
-        "a:1x",
-        "a:65536",
-        "a:99999",
-        "a:123456",
-        "",
-        "a\t:1",
-        "\xc3\xa4:1",
-        "a123456789b123456789c123456789d123456789e123456789f123456789g123456789"
-        ":123"};
+        "-",        "a",    "a:",    ":1",         "a:0",
+        "a:01",     "a:-1", "a:1x",  "a:65536",    "a:99999",
+        "a:123456", "",     "a\t:1", "\xc3\xa4:1", A_LONG_NAME ":123"};
     struct words addrs = {""};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_msg(!candidates_is_addr(bad[i]), "'%s'", bad[i]);

@@ -398,7 +398,7 @@ static int keep_refusing(int port)
  * one that is its own, and there alone. */
 START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
 {
-    int other;
+    int other = -1;
     conf.is_host = -1;
     conf.nnodes_max = 2;
     conf.loopback = true;

@@ -210,8 +210,10 @@ START_TEST(test_failover_voter_that_comes_late_is_asked)
     goes_on(HEARTBEAT / 5);
     ck_assert_int_eq(running(), 0);
     come(1);
-    if (_i == 1)
-        breaks(1), come(1);
+    if (_i == 1) {
+        breaks(1);
+        come(1);
+    }
     goes_on(HEARTBEAT);
     ck_assert_int_ge(running(), 3);
 }

@@ -635,7 +635,8 @@ void office_check(const struct office *o)
     ddp_assert(o->round > 0 || o->sets[OFFICE_BEFORE].n == 0);
     for (int s = 0; s < OFFICE_SETS; s++)
         for (int i = 0; i < o->sets[s].n; i++)
-            ddp_assert(strcmp(vote_at(o, s, i)->id, o->sets[s].id[i]) == 0);
+            ddp_assert(strcmp(vote_at(o, (enum office_set)s, i)->id,
+                              o->sets[s].id[i]) == 0);
     for (int i = 0; i < o->n_votes; i++)
         ddp_assert(!o->votes[i].given_up || !o->votes[i].here);
 }
