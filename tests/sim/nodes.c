@@ -238,10 +238,12 @@ static void after_exit(struct sim *s, int i)
     if (count_alive(n) > 0)
         sim_break(s, "the launcher of node %d ended and left workers", i);
     net_node_closes(s, i, ITEM_FIN);
-    beside_farewell(s, i);
-    if (node_serves(s, i) && n->orphaned)
+    /* A server that is late or stopped is killed, before the guard says that
+     * all is dead here. */
+    if (node_serves(s, i) && (n->orphaned || server_is_frozen(s, n->machine)))
         server_kill(s, n->machine);
-    else if (node_serves(s, i))
+    beside_farewell(s, i);
+    if (node_serves(s, i))
         server_try_end(s, n->machine);
     sim_tell(s, n->agent.conf.join.name, "exit %d%s%s", n->exit_status,
              n->agent.verdict.text[0] != '\0' ? ": " : "",
