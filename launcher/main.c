@@ -52,7 +52,7 @@ static int print_completion(const struct opts *o)
                     shell);
         refuse(&err);
     }
-    if (fflush(stdout) == 0)
+    if (fflush(stdout) == 0 && !ferror(stdout)) /* an earlier write failed */
         return 0;
     fatal(ddp_code_exit(DDP_E_IO), "cannot write to standard output");
 }

@@ -174,7 +174,7 @@ conclude(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     char key[PROBE_KEY_MAX], text[480];
     preflight_judge(r, &f);
     preflight_print(r, &f, stdout);
-    if (fflush(stdout) != 0)
+    if (fflush(stdout) != 0 || ferror(stdout))
         return ddp_err_sys(err, DDP_E_IO, "cannot write the report");
     if (f.problems == 0 && !r->cut)
         return probe_tell(p, probe_key(key, "verdict"), p->self.name, err);

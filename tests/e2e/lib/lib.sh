@@ -122,26 +122,6 @@ in_time()
         "($1 ms, and a CPU was waited for in $_share % of the time)"
 }
 
-# waited_ms: for how long, since the machine's start, processes that could have
-# run had no CPU; 0 if the kernel does not say (CONFIG_PSI).
-waited_ms()
-{
-    _us=$(sed -n 's/^some .* total=//p' /proc/pressure/cpu 2>/dev/null)
-    echo $((${_us:-0} / 1000))
-}
-
-# in_time LIMIT_MS TOOK_MS WHAT: or it fails. A machine that others use as well
-# gets more time: the limit grows with the share of this scenario's time in which
-# processes waited for a CPU, up to three times.
-in_time()
-{
-    _share=$((100 * ($(waited_ms) - WAITED_MS) / ($(now_ms) - BEGAN_MS + 1)))
-    [ $_share -le 100 ] || _share=100
-    _most=$(($1 * ${E2E_SLOW:-1} * (100 + 2 * _share) / 100))
-    [ "$2" -lt $_most ] || fail "$3: it took $2 ms, the limit is $_most ms" \
-        "($1 ms, and a CPU was waited for in $_share % of the time)"
-}
-
 # took_to ROUND: how many ms from `began` to when its last worker started.
 took_to()
 {
