@@ -9,7 +9,9 @@
 #               if `daemon` is yes, else the node whose machine it names
 #     options   of the launchers
 #     growth    so many more descriptors of a process are a leak
-#     calm      yes: each fault waits until all workers of a round run
+#     calm      yes: each fault waits until all workers of a round run, and none
+#               comes in the last seconds: a server that is cut off while the run
+#               ends hears of the end from nobody (docs/limits.md)
 #     mix       kinds of faults, as often as they are to come (KINDS= instead)
 #     keeps     so many percent of the steps have to be kept where MTBF is 60 or
 #               more; empty: that is printed, and not judged
@@ -98,6 +100,13 @@ is_whole()
     for _pid in $(tail -n "$ranks" started | sed 's/.* pid=\([0-9]*\) .*/\1/'); do
         ! is_gone "$_pid" || return 1
     done
+}
+
+# ends_soon: whether undisturbed workers would be ready before a fault is over.
+ends_soon()
+{
+    [ -n "${calm:-}" ] && tail -n 1 progress | awk -v ms="$whole_ms" \
+        -v all="$((epochs * per_epoch))" '{ exit !((all - $2) * ms / all < 5000) }'
 }
 
 is_ready()
@@ -290,7 +299,7 @@ disturbed()
         eventually 20 eval 'is_over || is_ready' ||
             fail "a launcher or a worker is gone before $what, after" \
                 "$(tail -n 1 faults) (SEED=$seed, MTBF=$mtbf)"
-        ! is_over || break
+        ! is_over && ! ends_soon || break
         note_descriptors
         echo "$(now_ms) $what $name $number" >>faults
         strike

@@ -19,7 +19,7 @@ options='--nnodes=3 --nproc_per_node=1'
 mix='host-power host-power host-power host-agent host-agent host-agent host-cut
     host-cut worker segv power both agent guard leave cut'
 keeps=95
-MINUTES=${MINUTES:-0.2} MTBF=${MTBF:-3}
+MINUTES=${MINUTES:-0.3} MTBF=${MTBF:-3}
 
 . "$E2E_LIB/random_faults.sh"
 soak
