@@ -10,9 +10,10 @@
  *
  * Failure modes: no /dev/shm, or it is of the network: nothing is done. A file
  * of somebody else, a link, one of another size or with strange contents: it is
- * ignored, since everybody may write into that folder. A launch that ended
- * without removing its file leaves some hundred bytes until the next one of
- * that run, or until another launch finds that it is a day old.
+ * ignored, since everybody may write into that folder. A launch that was killed
+ * leaves a page of memory until the next one of its run, or until another one
+ * begins an hour after one that saw it dead. Files of other runs are not opened
+ * in a restart: there may be thousands.
  */
 #include "launcher/proc/launch_lock.h"
 
@@ -33,8 +34,8 @@
 #define FOLDER      "/dev/shm"
 #define PREFIX      "ddprun-launch_"
 #define RECORD_SIZE 512
-#define LOOKED_MAX  4096 /* entries of the folder; no more are looked at */
-#define DAY_S       86400
+#define LOOKED_MAX  65536 /* entries of the folder; no more are looked at */
+#define OLD_S       3600
 
 static struct {
     int fd;        /* of the own file, -1: none */
@@ -77,6 +78,78 @@ static int open_folder(void)
     return fd;
 }
 
+/* -- the folder ------------------------------------------------------------ */
+
+/* What to do with an entry of the folder; true: go on. */
+typedef bool visit(int folder, const char *name, void *ctx);
+
+/* Those whose names begin so, but for the own one. */
+static void visit_names(const char *begins, visit *f, void *ctx)
+{
+    int folder = open_folder();
+    DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
+    bool go_on = true;
+    if (dir == NULL && folder >= 0)
+        (void)close(folder);
+    if (dir == NULL)
+        return;
+    for (int i = 0; i < LOOKED_MAX && go_on; i++) {
+        const struct dirent *e = readdir(dir);
+        if (e == NULL)
+            break;
+        if (strncmp(e->d_name, begins, strlen(begins)) == 0 &&
+            strcmp(e->d_name, own.name) != 0)
+            go_on = f(folder, e->d_name, ctx);
+    }
+    (void)closedir(dir);
+}
+
+static bool is_record(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() &&
+           st->st_nlink == 1 && st->st_size == RECORD_SIZE;
+}
+
+/* The file of a launch of this user, of which nobody holds the lock; -1: it is
+ * another one. */
+static int open_dead(int folder, const char *name)
+{
+    struct stat st;
+    int fd =
+        openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !is_record(&st) ||
+                    flock(fd, LOCK_SH | LOCK_NB) != 0)) {
+        (void)close(fd); /* nothing was written */
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Goes an hour after it was seen dead first, which is its time of access then:
+ * what it proves is worth no more than a lease. */
+static bool remove_old(int folder, const char *name, void *ctx)
+{
+    struct stat st;
+    const struct timespec seen[2] = {{.tv_nsec = UTIME_NOW},
+                                     {.tv_nsec = UTIME_OMIT}};
+    (void)ctx;
+    if (strncmp(name, own.key, strlen(own.key)) == 0 || /* it will be asked */
+        fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !is_record(&st))
+        return true;
+    bool was_seen = st.st_atim.tv_sec > st.st_mtim.tv_sec;
+    if (was_seen && time(NULL) - st.st_atim.tv_sec < OLD_S)
+        return true;
+    int fd = open_dead(folder, name);
+    if (fd < 0)
+        return true;
+    if (was_seen)
+        (void)unlinkat(folder, name, 0); /* another launch may have */
+    else
+        (void)futimens(fd, seen); /* best effort: it stays */
+    (void)close(fd);
+    return true;
+}
+
 /* -- the own one ----------------------------------------------------------- */
 
 void launch_lock_take(const char *run, const char *host, int port)
@@ -95,6 +168,7 @@ void launch_lock_take(const char *run, const char *host, int port)
     }
     if (folder >= 0)
         (void)close(folder);
+    visit_names(PREFIX, remove_old, NULL);
 }
 
 void launch_lock_drop(void)
@@ -158,70 +232,20 @@ static bool parse(char *text, struct launch_record *r)
            r->group_rank <= 99999;
 }
 
-/* Whether the file is that of a launch of this user, and nobody holds its
- * lock. */
-static bool is_dead(int fd, time_t *changed)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-        st.st_nlink != 1 || st.st_size != RECORD_SIZE)
-        return false;
-    *changed = st.st_mtime;
-    return flock(fd, LOCK_SH | LOCK_NB) == 0;
-}
-
-/* What to do with one that is dead; true: go on. */
-typedef bool visit(int folder, const char *name, int fd, void *ctx);
-
-static void
-visit_file(int folder, const char *name, visit *f, bool *go_on, void *ctx)
-{
-    time_t changed = 0;
-    int fd =
-        openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    bool dead = is_dead(fd, &changed);
-    bool ours = strncmp(name, own.key, strlen(own.key)) == 0;
-    if (dead && ours)
-        *go_on = f(folder, name, fd, ctx);
-    else if (dead && time(NULL) - changed > DAY_S)
-        (void)unlinkat(folder, name, 0);
-    (void)close(fd);
-}
-
-static void visit_dead(visit *f, void *ctx)
-{
-    int folder = own.fd >= 0 ? open_folder() : -1;
-    DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
-    bool go_on = true;
-    if (dir == NULL && folder >= 0)
-        (void)close(folder);
-    if (dir == NULL)
-        return;
-    for (int i = 0; i < LOOKED_MAX && go_on; i++) {
-        const struct dirent *e = readdir(dir);
-        if (e == NULL)
-            break;
-        if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) == 0 &&
-            strcmp(e->d_name, own.name) != 0)
-            visit_file(folder, e->d_name, f, &go_on, ctx);
-    }
-    (void)closedir(dir);
-}
-
 struct found_dead {
     struct launch_record *dead;
     int n;
 };
 
-static bool take_record(int folder, const char *name, int fd, void *ctx)
+static bool take_record(int folder, const char *name, void *ctx)
 {
     struct found_dead *found = ctx;
     char text[RECORD_SIZE + 1];
-    (void)folder;
-    (void)name;
+    int fd = open_dead(folder, name);
+    if (fd < 0)
+        return true;
     ssize_t n = pread(fd, text, RECORD_SIZE, 0);
+    (void)close(fd);
     text[n > 0 ? n : 0] = '\0';
     if (parse(text, &found->dead[found->n]))
         found->n++;
@@ -231,19 +255,24 @@ static bool take_record(int folder, const char *name, int fd, void *ctx)
 int launch_lock_dead(struct launch_record dead[LAUNCH_LOCK_DEAD_MAX])
 {
     struct found_dead found = {.dead = dead};
-    visit_dead(take_record, &found);
+    if (own.fd >= 0)
+        visit_names(own.key, take_record, &found);
     return found.n;
 }
 
-static bool remove_file(int folder, const char *name, int fd, void *ctx)
+static bool remove_dead(int folder, const char *name, void *ctx)
 {
-    (void)fd;
     (void)ctx;
+    int fd = open_dead(folder, name);
+    if (fd < 0)
+        return true;
     (void)unlinkat(folder, name, 0); /* another launch may have been faster */
+    (void)close(fd);
     return true;
 }
 
 void launch_lock_clear(void)
 {
-    visit_dead(remove_file, NULL);
+    if (own.fd >= 0)
+        visit_names(own.key, remove_dead, NULL);
 }

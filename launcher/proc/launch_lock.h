@@ -29,7 +29,8 @@ struct launch_record {
 };
 
 /* Takes the lock of this process, which children inherit and programs do not.
- * Launches of the same run and endpoint find each other. Once, before
+ * Launches of the same run and endpoint find each other. Removes what dead
+ * launches of other runs left, an hour after it was seen first. Once, before
  * guard_split. */
 void launch_lock_take(const char *run, const char *host, int port);
 

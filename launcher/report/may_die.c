@@ -14,10 +14,13 @@ describe_voters(const struct conf *conf, int nodes, char text[MAY_DIE_MAX])
         (void)snprintf(then, sizeof(then), /* messages: ok, 2 or more */
                        "; with fewer than %d the job waits for others",
                        conf->nnodes_min);
+    char some[32] = "any one";
+    if (lost > 1)
+        (void)snprintf(some, sizeof(some), "up to %d", lost);
     (void)snprintf(text, MAY_DIE_MAX, /* messages: ok, 3 or more */
-                   "%s %d of the %d nodes may be lost at once, also the one "
+                   "%s of the %d nodes may be lost at once, also the one "
                    "that serves the rendezvous%s",
-                   lost == 1 ? "any" : "up to", lost, nodes, then);
+                   some, nodes, then);
 }
 
 bool may_die_describe(const struct conf *conf,

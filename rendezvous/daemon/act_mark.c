@@ -12,6 +12,7 @@
  */
 #include "rendezvous/daemon/act_mark.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,14 +21,21 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_LEN  36
 #define PAGE_MAGIC   UINT64_C(0x64647072756e6d31)
+#define FOLDER       "/dev/shm/"
+#define PREFIX       "ddprun-server_"
+#define NAME_MAX_LEN 64
+#define LOOKED_MAX   65536           /* entries of the folder */
+#define OLD_US       (3600 * MONO_S) /* nobody's lease is as long */
 
 struct page {
     uint64_t magic; /* written last: somebody keeps acted_us */
@@ -38,6 +46,7 @@ struct page {
 
 struct act_mark {
     int fd;
+    char path[sizeof(FOLDER) + NAME_MAX_LEN];
     struct page *page;
 };
 
@@ -60,19 +69,56 @@ static bool is_ours(int fd)
            (st.st_mode & 077) == 0 && access_is_local(fd);
 }
 
-static int open_locked(int port)
+/* -1: it is not to be had, or it was removed in this moment. */
+static int open_locked(const char *path, int flags)
 {
-    char path[80];
-    (void)snprintf(path, sizeof(path),
-                   "/dev/shm/ddprun-server_%u_%d", /* fits */
-                   (unsigned)geteuid(), port);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                  0600);
-    if (fd >= 0 && (!is_ours(fd) || flock(fd, LOCK_EX | LOCK_NB) != 0)) {
+    int fd =
+        open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_ours(fd))) {
         (void)close(fd); /* nothing was written */
         fd = -1;
     }
     return fd;
+}
+
+/* That of a dead server which did nothing for an hour. What is younger is not
+ * opened: there may be thousands. */
+static void remove_old(const char *name)
+{
+    char path[sizeof(FOLDER) + NAME_MAX_LEN];
+    struct page was = {.magic = 0};
+    struct stat st;
+    if (strlen(name) >= NAME_MAX_LEN)
+        return;
+    (void)snprintf(path, sizeof(path), FOLDER "%s", name); /* fits */
+    if (lstat(path, &st) != 0 || time(NULL) - st.st_mtime < OLD_US / MONO_S)
+        return;
+    int fd = open_locked(path, 0);
+    if (fd < 0)
+        return;
+    ssize_t n = pread(fd, &was, sizeof(was), 0);
+    if (n != (ssize_t)sizeof(was) || was.magic != PAGE_MAGIC ||
+        was.acted_us < mono_now_us() - OLD_US)
+        (void)unlink(path); /* best effort */
+    (void)close(fd);
+}
+
+static void remove_all_old(void)
+{
+    char begins[32];
+    (void)snprintf(begins, sizeof(begins), PREFIX "%u_", /* fits */
+                   (unsigned)geteuid());
+    DIR *dir = opendir(FOLDER);
+    if (dir == NULL)
+        return;
+    for (int i = 0; i < LOOKED_MAX; i++) {
+        const struct dirent *e = readdir(dir);
+        if (e == NULL)
+            break;
+        if (strncmp(e->d_name, begins, strlen(begins)) == 0)
+            remove_old(e->d_name);
+    }
+    (void)closedir(dir);
 }
 
 /* What the server before left there; and room for this server's own. */
@@ -106,13 +152,18 @@ act_mark_open(int port, const char *id, struct rdzv_before *before)
     if (m == NULL)
         return NULL;
     void *page = MAP_FAILED;
-    m->fd = open_locked(port);
+    (void)snprintf(m->path, sizeof(m->path), FOLDER PREFIX "%u_%d", /* fits */
+                   (unsigned)geteuid(), port);
+    m->fd = -1;
+    for (int tries = 0; m->fd < 0 && tries < 2; tries++)
+        m->fd = open_locked(m->path, O_CREAT); /* the last may just remove it */
     if (m->fd >= 0 && exchange(m->fd, boot_id, id, before))
         page = mmap(NULL, sizeof(struct page), PROT_READ | PROT_WRITE,
                     MAP_SHARED, m->fd, 0);
     if (page != MAP_FAILED) {
         m->page = page;
         m->page->magic = PAGE_MAGIC; /* it will be kept */
+        remove_all_old();
         return m;
     }
     if (m->fd >= 0)
@@ -128,10 +179,12 @@ void act_mark_set(struct act_mark *mark, int64_t now_us)
         mark->page->acted_us = now_us;
 }
 
-void act_mark_close(struct act_mark *mark)
+void act_mark_close(struct act_mark *mark, bool keep)
 {
     if (mark == NULL)
         return;
+    if (!keep)
+        (void)unlink(mark->path);                  /* best effort */
     (void)munmap(mark->page, sizeof(struct page)); /* it is mapped */
     (void)close(mark->fd);                         /* the lock goes with it */
     free(mark);

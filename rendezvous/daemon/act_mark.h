@@ -22,7 +22,9 @@ act_mark_open(int port, const char *id, struct rdzv_before *before);
  * be NULL. */
 void act_mark_set(struct act_mark *mark, int64_t now_us);
 
-/* Lets go of it; the page stays. */
-void act_mark_close(struct act_mark *mark);
+/* Lets go of it. The page stays if the next server may need it (`keep`); what a
+ * server that was killed left goes an hour after that, when another one opens
+ * its own. */
+void act_mark_close(struct act_mark *mark, bool keep);
 
 #endif

@@ -500,8 +500,8 @@ static void on_handle_closed(uv_handle_t *h)
     ddp_assert(s->closing && s->open_handles > 0);
     if (--s->open_handles > 0)
         return;
+    act_mark_close(s->mark, rdzv_live_runs(s->rdzv) > 0);
     rdzv_del(s->rdzv);
-    act_mark_close(s->mark);
     conn_slots_del(s->slots);
     s->magic = 0;
     free(s);

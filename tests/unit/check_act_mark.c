@@ -1,15 +1,18 @@
 /* links: rendezvous/daemon/act_mark rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/access */
+/* links: rendezvous/base/access rendezvous/base/mono */
 /* links: rendezvous/base/utf8 */
 /*
  * What a server leaves behind for the next one at its port.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/act_mark.h"
 #include "tests/lib/suite.h"
 
@@ -36,12 +39,13 @@ START_TEST(test_act_mark_tells_the_next_server_when_the_last_one_acted)
     ck_assert_ptr_nonnull(one);
     ck_assert_str_eq(before.server, "");
     act_mark_set(one, 1234567);
-    act_mark_close(one);
+    act_mark_close(one, true);
     struct act_mark *two = act_mark_open(PORT, "two", &before);
     ck_assert_ptr_nonnull(two);
     ck_assert_str_eq(before.server, "0123456789abcdef");
     ck_assert_int_eq(before.acted_us, 1234567);
-    act_mark_close(two);
+    act_mark_close(two, false);
+    ck_assert_int_ne(access(path, F_OK), 0);
 }
 END_TEST
 
@@ -54,8 +58,8 @@ START_TEST(test_act_mark_of_a_server_that_lives_tells_nothing)
     ck_assert_ptr_null(act_mark_open(PORT, "two", &before));
     ck_assert_str_eq(before.server, "");
     act_mark_set(NULL, 5);
-    act_mark_close(NULL);
-    act_mark_close(one);
+    act_mark_close(NULL, false);
+    act_mark_close(one, true);
 }
 END_TEST
 
@@ -73,7 +77,36 @@ START_TEST(test_act_mark_believes_no_file_of_others)
     struct act_mark *m = act_mark_open(PORT, "one", &before);
     ck_assert((m != NULL) == (_i == 0));
     ck_assert_str_eq(before.server, "");
-    act_mark_close(m);
+    act_mark_close(m, true);
+}
+END_TEST
+
+static const struct {
+    int64_t ago_us;
+    bool killed, stays;
+} others[] = {
+    {60 * MONO_S, true, true},
+    {3601 * MONO_S, true, false},
+    {3601 * MONO_S, false, true}, /* it lives, and has nothing to do */
+};
+
+/* Whatever port it was at. */
+START_TEST(test_act_mark_of_a_dead_server_goes_an_hour_later)
+{
+    struct act_mark *other = act_mark_open(PORT + 1, "other", &before);
+    ck_assert_ptr_nonnull(other);
+    act_mark_set(other, mono_now_us() - others[_i].ago_us);
+    if (others[_i].killed)
+        act_mark_close(other, true);
+    (void)snprintf(path, sizeof(path), "/dev/shm/ddprun-server_%u_%d",
+                   (unsigned)geteuid(), PORT + 1);
+    const struct timespec made[2] = {{.tv_sec = time(NULL) - 3700},
+                                     {.tv_sec = time(NULL) - 3700}};
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, made, 0), 0);
+    act_mark_close(act_mark_open(PORT, "one", &before), false);
+    ck_assert_int_eq(access(path, F_OK), others[_i].stays ? 0 : -1);
+    if (!others[_i].killed)
+        act_mark_close(other, false);
 }
 END_TEST
 
@@ -86,6 +119,8 @@ int main(void)
                    test_act_mark_tells_the_next_server_when_the_last_one_acted);
     tcase_add_test(t, test_act_mark_of_a_server_that_lives_tells_nothing);
     tcase_add_loop_test(t, test_act_mark_believes_no_file_of_others, 0, 3);
+    tcase_add_loop_test(t, test_act_mark_of_a_dead_server_goes_an_hour_later, 0,
+                        (int)(sizeof(others) / sizeof(*others)));
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }

@@ -5,10 +5,15 @@
  * The lock of a launch: held while any process of it lives, found free after.
  */
 #include <check.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launcher/proc/launch_lock.h"
@@ -141,6 +146,76 @@ START_TEST(test_launch_lock_finds_its_own_run_only)
 }
 END_TEST
 
+/* -- what nobody asks for ----------------------------------------------------
+ */
+
+static char left[128]; /* the file of a dead launch of `run` */
+
+static int is_left(const struct dirent *e)
+{
+    char text[512] = "";
+    char path[300];
+    (void)snprintf(path, sizeof(path), "/dev/shm/%s", e->d_name);
+    FILE *f =
+        strncmp(e->d_name, "ddprun-launch_", 14) == 0 ? fopen(path, "r") : NULL;
+    if (f == NULL)
+        return 0;
+    bool found = fgets(text, sizeof(text), f) != NULL &&
+                 strncmp(text, left, strlen(left)) == 0;
+    (void)fclose(f);
+    return found;
+}
+
+static void leave_one(struct dirent ***found)
+{
+    (void)snprintf(left, sizeof(left), "left-%d", (int)getpid());
+    end(launch(left, false, false));
+    ck_assert_int_eq(scandir("/dev/shm", found, is_left, alphasort), 1);
+}
+
+/* `of`: seconds ago, of its last access and its last change. */
+static void make_old(const char *name, const time_t of[2])
+{
+    char path[300];
+    struct timespec times[2] = {{.tv_sec = time(NULL) - of[0]},
+                                {.tv_sec = time(NULL) - of[1]}};
+    (void)snprintf(path, sizeof(path), "/dev/shm/%s", name);
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static const struct {
+    time_t of[2]; /* accessed, changed */
+    bool stays;
+} ages[] = {
+    {{36000, 36000}, true}, /* ran for hours, and was not seen dead before */
+    {{60, 36000}, true},    /* was, a minute ago */
+    {{3700, 36000}, false},
+};
+
+START_TEST(test_launch_lock_removes_others_an_hour_after_they_were_seen_dead)
+{
+    struct dirent **found;
+    leave_one(&found);
+    make_old(found[0]->d_name, ages[_i].of);
+    ck_assert_int_eq(found_by("other", "host", 1), 0);
+    free(found[0]);
+    free(found);
+    int n = scandir("/dev/shm", &found, is_left, alphasort);
+    ck_assert_int_eq(n, ages[_i].stays ? 1 : 0);
+    ck_assert_int_eq(found_by(run, "host", 1), n);
+}
+END_TEST
+
+/* An hour is no reason to forget the one that is asked for. */
+START_TEST(test_launch_lock_keeps_an_old_one_of_its_own_run)
+{
+    struct dirent **found;
+    leave_one(&found);
+    make_old(found[0]->d_name, (time_t[2]){3700, 36000});
+    ck_assert_int_eq(found_by(run, "host", 1), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("launch_lock");
@@ -150,6 +225,10 @@ int main(void)
     tcase_add_test(t, test_launch_lock_is_held_while_either_half_lives);
     tcase_add_test(t, test_launch_lock_of_a_launch_that_ended_in_order_is_gone);
     tcase_add_test(t, test_launch_lock_finds_its_own_run_only);
+    tcase_add_loop_test(
+        t, test_launch_lock_removes_others_an_hour_after_they_were_seen_dead, 0,
+        (int)(sizeof(ages) / sizeof(*ages)));
+    tcase_add_test(t, test_launch_lock_keeps_an_old_one_of_its_own_run);
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }

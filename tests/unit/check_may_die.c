@@ -38,8 +38,8 @@ static const struct {
 } rows[] = {
     {1, 4, 1, true, NULL},
     {3, 3, 3, true, NULL},
-    {1, 3, 3, true, "any 1 of the 3 nodes"},
-    {2, 4, 4, true, "any 1 of the 4 nodes"},
+    {1, 3, 3, true, "any one of the 3 nodes"},
+    {2, 4, 4, true, "any one of the 4 nodes"},
     {2, 8, 5, true, "up to 2 of the 5 nodes"},
     {4, 8, 5, true, "with fewer than 4 the job waits"},
     {1, 2, 2, true, "falls silent"},
