@@ -25,13 +25,20 @@
 
 /* -- one image ------------------------------------------------------------- */
 
+/* Where a tensor of the file goes. */
+struct load_target {
+    bool asked;
+    uint8_t *to; /* NULL: nowhere */
+};
+
 struct image_read {
     const struct snapshot_source *from;
     const struct snapshot_wanted *wanted;
     uint8_t *header; /* with its 8 bytes .. */
     size_t header_len;
     struct safetensors parsed;
-    uint8_t *scratch; /* for tensors that are not wanted */
+    struct load_target *targets; /* (parsed.ntensors) */
+    uint8_t *scratch;            /* for tensors that are not wanted */
     XXH3_state_t *state;
 };
 
@@ -102,36 +109,43 @@ static int check_format(const struct image_read *l, struct ddp_err *err)
                        format, SNAPSHOT_FORMAT);
 }
 
-static const struct ddp_tensor *find(const struct snapshot_wanted *w,
-                                     const char *name)
+/* A wanted tensor of the snapshot that is at hand; -1: USAGE. */
+static int check_tensor(const struct ddp_tensor *t,
+                        const struct safetensor *have,
+                        struct ddp_err *err)
 {
-    for (size_t i = 0; i < w->ntensors; i++)
-        if (strcmp(w->tensors[i].name, name) == 0)
-            return &w->tensors[i];
-    return NULL;
+    if (have == NULL)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "tensor '%.80s' is not in the snapshot", t->name);
+    if (have->dtype != t->dtype || have->dims != t->dims ||
+        memcmp(have->shape, t->shape, (size_t)t->dims * sizeof(t->shape[0])) !=
+            0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "tensor '%.80s' has another dtype or shape in "
+                           "the snapshot than in the program",
+                           t->name);
+    return 0;
 }
 
 /* Before the first byte of data is read: what does not fit leaves the caller's
- * tensors as they were. */
-static int check_wanted(const struct image_read *l, struct ddp_err *err)
+ * tensors as they were. Each name is looked up once, in a sorted list: a search
+ * through the caller's array would be quadratic. */
+static int find_targets(struct image_read *l, struct ddp_err *err)
 {
+    const struct safetensors *all = &l->parsed;
+    l->targets = calloc(all->ntensors + 1, sizeof(*l->targets));
+    if (l->targets == NULL)
+        return snapshot_no_memory(err);
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
         const struct ddp_tensor *t = &l->wanted->tensors[i];
-        const struct safetensor *have = safetensors_find(&l->parsed, t->name);
-        if (have == NULL)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor '%.80s' is not in the snapshot",
-                               t->name);
-        if (find(l->wanted, t->name) != t)
+        const struct safetensor *have = safetensors_find(all, t->name);
+        if (check_tensor(t, have, err) != 0)
+            return -1;
+        struct load_target *target = &l->targets[have - all->tensors];
+        if (target->asked)
             return ddp_err_set(err, DDP_E_USAGE,
                                "tensor '%.80s' is asked for twice", t->name);
-        if (have->dtype != t->dtype || have->dims != t->dims ||
-            memcmp(have->shape, t->shape,
-                   (size_t)t->dims * sizeof(t->shape[0])) != 0)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor '%.80s' has another dtype or shape in "
-                               "the snapshot than in the program",
-                               t->name);
+        *target = (struct load_target){.asked = true, .to = t->data};
     }
     return 0;
 }
@@ -177,12 +191,9 @@ static int read_tensor(struct image_read *l,
 
 static int read_tensors(struct image_read *l, struct ddp_err *err)
 {
-    for (size_t i = 0; i < l->parsed.ntensors; i++) {
-        const struct safetensor *t = &l->parsed.tensors[i];
-        const struct ddp_tensor *to = find(l->wanted, t->name);
-        if (read_tensor(l, t, to == NULL ? NULL : to->data, err) != 0)
+    for (size_t i = 0; i < l->parsed.ntensors; i++)
+        if (read_tensor(l, &l->parsed.tensors[i], l->targets[i].to, err) != 0)
             return -1;
-    }
     return 0;
 }
 
@@ -252,13 +263,14 @@ int snapshot_read(const struct snapshot_source *from,
     if (l.state == NULL || l.scratch == NULL)
         (void)snapshot_no_memory(err);
     else if (read_header(&l, err) == 0 && parse_header(&l, err) == 0 &&
-             check_format(&l, err) == 0 && check_wanted(&l, err) == 0 &&
+             check_format(&l, err) == 0 && find_targets(&l, err) == 0 &&
              read_tensors(&l, err) == 0 && read_meta(&l, err) == 0)
         rc = read_fence(&l, fence, err);
     safetensors_free(&l.parsed);
     if (l.state != NULL)
         (void)XXH3_freeState(l.state); /* cannot fail */
     free(l.scratch);
+    free(l.targets);
     free(l.header);
     return rc;
 }
