@@ -302,6 +302,11 @@ enum ddp_dtype {
     DDP_I8,
     DDP_U8,
     DDP_BOOL,
+    DDP_F8_E4M3,
+    DDP_F8_E5M2,
+    DDP_U64,
+    DDP_U32,
+    DDP_U16,
 };
 
 /* Bytes of one element; 0 if `dtype` is none of the above. */
@@ -556,8 +561,8 @@ struct ddp_snapshot_info {
  * Errors: NOINPUT (there is no file at `path`: a fresh start), CORRUPT (the
  * file is damaged, and so is .prev if there is one; the text says what is wrong
  * with which file), USAGE (a tensor is not in the file, has another dtype or
- * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format that
- * this one does not know), IO, NOMEM. After NOINPUT the buffers are
+ * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format or
+ * with a dtype that this one does not know), IO, NOMEM. After NOINPUT the buffers are
  * unchanged; after the other errors their content is undefined.
  */
 DDP_API int ddp_snapshot_load(struct ddp *d,

@@ -70,8 +70,7 @@ static void shape(size_t n, bool filled)
         (void)snprintf(names[i], sizeof(names[i]), "layer.%zu.weight",
                        i * 7919 % n); /* fits */
         values[i] = filled ? (float)i : -1.0f;
-        tensors[i] =
-            (struct ddp_tensor){names[i], DDP_F32, 1, {1}, &values[i]};
+        tensors[i] = (struct ddp_tensor){names[i], DDP_F32, 1, {1}, &values[i]};
     }
 }
 
