@@ -98,8 +98,8 @@ struct ddp_snapshot_info {
  * file is damaged, and so is .prev if there is one; the text says what is wrong
  * with which file), USAGE (a tensor is not in the file, has another dtype or
  * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format or
- * with a dtype that this one does not know), IO, NOMEM. After NOINPUT the buffers are
- * unchanged; after the other errors their content is undefined.
+ * with a dtype that this one does not know), IO, NOMEM. After NOINPUT the
+ * buffers are unchanged; after the other errors their content is undefined.
  */
 DDP_API int ddp_snapshot_load(struct ddp *d,
                               const char *path,
@@ -108,6 +108,57 @@ DDP_API int ddp_snapshot_load(struct ddp *d,
                               struct ddp_kv *meta,
                               size_t nmeta,
                               struct ddp_snapshot_info *info,
+                              struct ddp_error *err);
+
+/*
+ * Says where a tensor of a snapshot goes: `t` has its name, dtype and shape,
+ * and no data. It returns room for ddp_tensor_len(t) bytes in host memory, or
+ * NULL: the tensor is verified and skipped. It is asked for all tensors before
+ * any data is read, and again if that snapshot proves damaged and another one
+ * is loaded. It must not call libddp, except for ddp_tensor_len and
+ * ddp_dtype_size. `t` and its name are borrowed for the call.
+ */
+typedef void *ddp_place_fn(void *ctx, const struct ddp_tensor *t);
+
+/* As ddp_snapshot_load, for a program that does not know what is in the file:
+ * `place` says where each tensor goes. */
+DDP_API int ddp_snapshot_load_into(struct ddp *d,
+                                   const char *path,
+                                   ddp_place_fn *place,
+                                   void *ctx,
+                                   struct ddp_kv *meta,
+                                   size_t nmeta,
+                                   struct ddp_snapshot_info *info,
+                                   struct ddp_error *err);
+
+/* A snapshot that is there, by its header. The data was not looked at. All of
+ * it is borrowed for the call of a ddp_list_fn. */
+struct ddp_listed {
+    size_t size;      /* of the library's struct; see versions */
+    const char *path; /* of the file; NULL: it is in memory */
+    int64_t step;     /* -1: ddp_snapshot_save wrote it, or see `why` */
+    int64_t round;
+    uint64_t len;                     /* bytes of header and data */
+    const struct ddp_tensor *tensors; /* `data` is NULL */
+    size_t ntensors;
+    const struct ddp_kv *meta; /* the program's pairs */
+    size_t nmeta;
+    const char *why;   /* why the header cannot be read; then there are no
+                        * tensors and pairs, and step and round are those of
+                        * the file's name, if it has them; "": it was read */
+    char instance[33]; /* who wrote it; "" if the header cannot be read */
+    bool foreign;      /* the instance is not that of `d` */
+};
+
+/* False: it wants to be told of no more. */
+typedef bool ddp_list_fn(void *ctx, const struct ddp_listed *s);
+
+/* Tells of the snapshots at `path` and <path>.prev, as far as they are there.
+ * NOMEM. */
+DDP_API int ddp_snapshot_list(struct ddp *d,
+                              const char *path,
+                              ddp_list_fn *fn,
+                              void *ctx,
                               struct ddp_error *err);
 
 /* -- the keeper ------------------------------------------------------------ */
@@ -251,6 +302,27 @@ DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             struct ddp_kv *meta,
                             size_t nmeta,
                             struct ddp_kept *info,
+                            struct ddp_error *err);
+
+/* As ddp_keeper_load; `place` says where each tensor goes (ddp_place_fn). Ranks
+ * need not want the same tensors. */
+DDP_API int ddp_keeper_load_into(struct ddp_keeper *k,
+                                 ddp_place_fn *place,
+                                 void *ctx,
+                                 struct ddp_kv *meta,
+                                 size_t nmeta,
+                                 struct ddp_kept *info,
+                                 struct ddp_error *err);
+
+/*
+ * Tells of the snapshots that this rank holds, those that it would load first
+ * come first: a node's first rank has those of its memory, and the rank that
+ * writes to a folder those of the folder; with `load_only` the first rank of
+ * each node. Not collective. IO, NOMEM.
+ */
+DDP_API int ddp_keeper_list(struct ddp_keeper *k,
+                            ddp_list_fn *fn,
+                            void *ctx,
                             struct ddp_error *err);
 
 /* Gives up a file that is being written: call ddp_keeper_wait before to finish

@@ -35,7 +35,9 @@
     X(ddp_init)                                                                \
     X(ddp_instance)                                                            \
     X(ddp_keeper_free)                                                         \
+    X(ddp_keeper_list)                                                         \
     X(ddp_keeper_load)                                                         \
+    X(ddp_keeper_load_into)                                                    \
     X(ddp_keeper_new)                                                          \
     X(ddp_keeper_no_memory)                                                    \
     X(ddp_keeper_save)                                                         \
@@ -58,7 +60,9 @@
     X(ddp_sampler_position)                                                    \
     X(ddp_sampler_seek)                                                        \
     X(ddp_should_stop)                                                         \
+    X(ddp_snapshot_list)                                                       \
     X(ddp_snapshot_load)                                                       \
+    X(ddp_snapshot_load_into)                                                  \
     X(ddp_snapshot_save)                                                       \
     X(ddp_stop_on_signal)                                                      \
     X(ddp_store_add)                                                           \
@@ -111,6 +115,11 @@ AT(ddp_keeper_conf, stream, 24); AT(ddp_keeper_conf, later, 32);
 AT(ddp_kept, size, 0); AT(ddp_kept, step, 8); AT(ddp_kept, round, 16);
 AT(ddp_kept, instance, 24); AT(ddp_kept, foreign, 57);
 AT(ddp_kept, memory, 58); AT(ddp_kept, rank, 60); AT(ddp_kept, why, 64);
+AT(ddp_listed, size, 0); AT(ddp_listed, path, 8); AT(ddp_listed, step, 16);
+AT(ddp_listed, round, 24); AT(ddp_listed, len, 32);
+AT(ddp_listed, tensors, 40); AT(ddp_listed, ntensors, 48);
+AT(ddp_listed, meta, 56); AT(ddp_listed, nmeta, 64); AT(ddp_listed, why, 72);
+AT(ddp_listed, instance, 80); AT(ddp_listed, foreign, 113);
 AT(ddp_sampler_conf, size, 0); AT(ddp_sampler_conf, samples, 8);
 AT(ddp_sampler_conf, rank, 16); AT(ddp_sampler_conf, world, 20);
 AT(ddp_sampler_conf, seed, 24); AT(ddp_sampler_conf, shuffle, 32);

@@ -23,6 +23,7 @@
 #include "worker_rt/snapshot/device_copy.h"
 #include "worker_rt/snapshot/image.h"
 #include "worker_rt/snapshot/mem_slots.h"
+#include "worker_rt/snapshot/snapshot.h"
 #include "worker_rt/snapshot/snapshot_dir.h"
 
 struct ddp_keeper {
@@ -90,6 +91,33 @@ static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)
 {
     return k->memory.count > 0 ? &k->memory : &k->own;
 }
+
+/* A snapshot that this rank holds, by its label or by its name. */
+struct keeper_candidate {
+    int slot; /* -1: a file */
+    struct slot_label label;
+    struct snapshot_file file;
+};
+
+/* All of them, the best to load first. The caller frees `list`. IO, NOMEM. */
+int keeper_find(struct ddp_keeper *k,
+                struct keeper_candidate **list,
+                size_t *n,
+                struct ddp_err *err);
+
+/* One of them, opened. */
+struct keeper_opened {
+    int fd; /* -1: it lies in memory */
+    struct snapshot_source from;
+};
+
+/* NOINPUT (the file has gone), IO, CORRUPT. `o` must stay where it is until
+ * keeper_close. */
+int keeper_open(const struct ddp_keeper *k,
+                const struct keeper_candidate *c,
+                struct keeper_opened *o,
+                struct ddp_err *err);
+void keeper_close(struct keeper_opened *o);
 
 /* Takes the folder over, once. IO. */
 int keeper_own(struct ddp_keeper *k, struct ddp_err *err);

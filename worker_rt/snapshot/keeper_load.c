@@ -8,7 +8,7 @@
  * tensors and checks the sums. So no shared file system is needed, and all end
  * with the same bytes.
  *
- * Happy path: list_all, make_offer, gather_offers, choose, read_shared, once
+ * Happy path: begin, make_offer, gather_offers, choose, read_shared, once
  * each.
  *
  * Failure modes. A rank has one of a newer libddp: an error on all of them,
@@ -24,7 +24,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "worker_rt/abi.h"
 #include "worker_rt/comm/comm.h"
@@ -33,12 +32,6 @@
 #define REFUSED_MAX 16 /* attempts with what proved damaged */
 
 /* -- what this rank has ---------------------------------------------------- */
-
-struct candidate {
-    int slot; /* -1: a file */
-    struct slot_label label;
-    struct snapshot_file file;
-};
 
 /* What travels; 64-bit members only. */
 struct offer {
@@ -54,7 +47,7 @@ _Static_assert(sizeof(struct offer) == 56, "no gaps");
 
 struct keeper_load {
     struct ddp_keeper *k;
-    struct candidate *list;
+    struct keeper_candidate *list;
     size_t n;
     size_t at; /* the first that has not been struck off */
     int refused;
@@ -62,124 +55,10 @@ struct keeper_load {
     struct offer *offers; /* (world) */
 };
 
-/* Memory that this instance filled, the newest first. What another one left
- * there counts only if there is nothing else. */
-static size_t list_memory(struct keeper_load *l, bool own)
-{
-    const struct ddp_keeper *k = l->k;
-    size_t first = l->n;
-    for (int i = 0; i < k->memory.count; i++) {
-        struct candidate c = {.slot = i};
-        if (!mem_slots_read(&k->memory, i, &c.label) ||
-            (strcmp(c.label.instance, k->d->instance) == 0) != own)
-            continue;
-        size_t at = l->n++;
-        for (; at > first; at--) {
-            const struct slot_label *before = &l->list[at - 1].label;
-            if (snapshot_dir_newer(k->d->instance, before->round, before->step,
-                                   c.label.round, c.label.step) <= 0)
-                break;
-            l->list[at] = l->list[at - 1];
-        }
-        l->list[at] = c;
-    }
-    return l->n - first;
-}
-
-/* Memory and files of one instance in one order: each file goes before the
- * first that is older. */
-static void
-merge(struct keeper_load *l, const struct snapshot_file *files, size_t n)
-{
-    const char *mine = l->k->d->instance;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = l->n;
-        if (strncmp(files[i].who, mine, SNAPSHOT_DIR_WHO) == 0)
-            while (at > 0 && l->list[at - 1].slot >= 0 &&
-                   snapshot_dir_newer(mine, l->list[at - 1].label.round,
-                                      l->list[at - 1].label.step,
-                                      files[i].round, files[i].step) > 0)
-                at--;
-        memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
-        l->list[at] = (struct candidate){.slot = -1, .file = files[i]};
-        l->n++;
-    }
-}
-
-static int list_all(struct keeper_load *l, struct ddp_err *err)
-{
-    struct ddp_keeper *k = l->k;
-    struct snapshot_file *files = NULL;
-    size_t n = 0;
-    if (k->disk != KEEPER_NO_DISK &&
-        snapshot_dir_list(&k->dir, &files, &n, err) != 0)
-        return ddp_err_wrap(err, "folder '%.200s'", k->folder);
-    l->list = calloc(n + 2 * MEM_SLOTS_MAX + 1, sizeof(*l->list));
-    l->offers = calloc((size_t)k->comm->world, sizeof(*l->offers));
-    int rc = 0;
-    if (l->list == NULL || l->offers == NULL) {
-        rc = snapshot_no_memory(err);
-    } else {
-        (void)list_memory(l, true);
-        merge(l, files, n);
-        (void)list_memory(l, false);
-        /* A slot counts twice at most: if another process wrote it meanwhile.
-         */
-        ddp_assert(l->n <= n + 2 * (size_t)k->memory.count);
-    }
-    free(files);
-    return rc;
-}
-
-/* -- reading --------------------------------------------------------------- */
-
-static int read_slot(
-    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
-{
-    const uint8_t *image = ctx;
-    (void)err;
-    memcpy(data, image + at, len); /* within `size`: snapshot_read asks so */
-    return 0;
-}
-
-/* A candidate, opened. */
-struct opened {
-    int fd; /* -1: it lies in memory */
-    struct snapshot_source from;
-};
-
-static int open_candidate(struct keeper_load *l,
-                          const struct candidate *c,
-                          struct opened *o,
-                          struct ddp_err *err)
-{
-    struct ddp_keeper *k = l->k;
-    struct stat st;
-    ddp_assert(c->slot < k->memory.count);
-    o->fd = -1;
-    if (c->slot >= 0) {
-        o->from = (struct snapshot_source){
-            read_slot, mem_slots_image(&k->memory, c->slot), c->label.len};
-        return 0;
-    }
-    o->fd = snapshot_open(k->dir.fd, c->file.name, &st, err);
-    if (o->fd < 0)
-        return -1;
-    o->from = (struct snapshot_source){snapshot_read_fd, &o->fd,
-                                       (uint64_t)st.st_size};
-    return 0;
-}
-
-static void close_candidate(struct opened *o)
-{
-    if (o->fd >= 0)
-        (void)close(o->fd); /* only read */
-}
-
 static void strike_off(struct keeper_load *l, const struct ddp_err *why)
 {
     ddp_assert(l->at < l->n);
-    const struct candidate *c = &l->list[l->at++];
+    const struct keeper_candidate *c = &l->list[l->at++];
     if (l->refused++ > 0)
         return;
     if (c->slot >= 0)
@@ -191,7 +70,7 @@ static void strike_off(struct keeper_load *l, const struct ddp_err *why)
 }
 
 /* As its name or label says. */
-static struct offer describe(const struct candidate *c)
+static struct offer describe(const struct keeper_candidate *c)
 {
     bool memory = c->slot >= 0;
     struct offer o = {
@@ -227,12 +106,12 @@ static struct offer make_offer(struct keeper_load *l)
     struct snapshot_fence fence;
     struct ddp_err why;
     for (; l->at < l->n; strike_off(l, &why)) {
-        const struct candidate *c = &l->list[l->at];
-        struct opened o;
-        if (open_candidate(l, c, &o, &why) != 0)
+        const struct keeper_candidate *c = &l->list[l->at];
+        struct keeper_opened o;
+        if (keeper_open(l->k, c, &o, &why) != 0)
             continue;
         int rc = snapshot_read(&o.from, &nothing, &fence, &why);
-        close_candidate(&o);
+        keeper_close(&o);
         struct offer offer = describe(c);
         if (rc != 0 && why.code == DDP_E_CONFIG) {
             offer.has = 2;
@@ -323,13 +202,13 @@ static int read_shared(struct keeper_load *l,
                        struct snapshot_fence *fence,
                        struct ddp_err *err)
 {
-    struct opened o = {.fd = -1};
+    struct keeper_opened o = {.fd = -1};
     struct shared_read a = {.comm = l->k->comm, .reader = reader};
     bool reads = a.comm->rank == reader;
     ddp_assert(reader >= 0 && reader < a.comm->world);
     /* A peer may say that we offered something when we have nothing. */
     bool has = reads && l->at < l->n;
-    if (has && open_candidate(l, &l->list[l->at], &o, &a.failed) == 0)
+    if (has && keeper_open(l->k, &l->list[l->at], &o, &a.failed) == 0)
         a.from = &o.from;
     struct snapshot_source shared = {read_piece, &a,
                                      (uint64_t)l->offers[reader].len};
@@ -337,7 +216,7 @@ static int read_shared(struct keeper_load *l,
     if (rc == 0)
         rc = check_offer(&l->offers[reader], fence, err);
     bool stopped = reads && a.from == NULL;
-    close_candidate(&o);
+    keeper_close(&o);
     if (rc == 0 || a.is_lost)
         return rc;
     if (err->code != DDP_E_CORRUPT)
@@ -434,24 +313,29 @@ static int load(struct keeper_load *l,
     return share_why(l, info->why, err);
 }
 
-int ddp_keeper_load(struct ddp_keeper *k,
-                    const struct ddp_tensor *tensors,
-                    size_t ntensors,
-                    struct ddp_kv *meta,
-                    size_t nmeta,
+/* What this rank has, and room for the offers of all. */
+static int begin(struct keeper_load *l, struct ddp_err *err)
+{
+    l->offers = calloc((size_t)l->k->comm->world, sizeof(*l->offers));
+    if (l->offers == NULL)
+        return snapshot_no_memory(err);
+    return keeper_find(l->k, &l->list, &l->n, err);
+}
+
+static int load_all(struct ddp_keeper *k,
+                    const struct snapshot_wanted *wanted,
                     struct ddp_kept *info,
                     struct ddp_error *err)
 {
     struct ddp_err why;
     struct ddp_kept full = {.size = 0};
-    const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
     struct keeper_load l = {.k = k};
-    int rc = snapshot_check_tensors(tensors, ntensors, &why);
+    int rc = snapshot_check_tensors(wanted->tensors, wanted->ntensors, &why);
     if (rc == 0)
-        rc = list_all(&l, &why);
+        rc = begin(&l, &why);
     rc = keeper_agree(k->comm, rc, &why);
     if (rc == 0)
-        rc = load(&l, &wanted, &full, &why);
+        rc = load(&l, wanted, &full, &why);
     if (info != NULL)
         abi_give(info, &full, sizeof(full), ABI_KEPT_MIN);
     bool fresh = rc != 0 && why.code == DDP_E_NOINPUT;
@@ -464,4 +348,30 @@ int ddp_keeper_load(struct ddp_keeper *k,
         rc = -1;
     }
     return rc == 0 ? 0 : rt_fail(err, &why);
+}
+
+int ddp_keeper_load(struct ddp_keeper *k,
+                    const struct ddp_tensor *tensors,
+                    size_t ntensors,
+                    struct ddp_kv *meta,
+                    size_t nmeta,
+                    struct ddp_kept *info,
+                    struct ddp_error *err)
+{
+    const struct snapshot_wanted wanted = {
+        .tensors = tensors, .ntensors = ntensors, .meta = meta, .nmeta = nmeta};
+    return load_all(k, &wanted, info, err);
+}
+
+int ddp_keeper_load_into(struct ddp_keeper *k,
+                         ddp_place_fn *place,
+                         void *ctx,
+                         struct ddp_kv *meta,
+                         size_t nmeta,
+                         struct ddp_kept *info,
+                         struct ddp_error *err)
+{
+    const struct snapshot_wanted wanted = {
+        .meta = meta, .nmeta = nmeta, .place = place, .place_ctx = ctx};
+    return load_all(k, &wanted, info, err);
 }
