@@ -28,7 +28,7 @@ extern "C" {
 /* Borrowed for the call. `data` is in C order without gaps; a save only reads
  * it. A scalar has 0 dims; a tensor with a dim of 0 is empty. */
 struct ddp_tensor {
-    const char *name; /* UTF-8, not "__metadata__" */
+    const char *name; /* UTF-8, not "__metadata__" or "ddp.ranks" */
     enum ddp_dtype dtype;
     int dims;
     uint64_t shape[DDP_DIMS_MAX];
@@ -214,6 +214,8 @@ struct ddp_keeper_conf {
                      * ranks) .. */
     void *stream;   /* .. and are written in this cudaStream_t; borrowed */
     bool later;     /* copy after the save has returned, see above */
+    size_t rank_state_max; /* bytes that each rank may have for itself, see
+                            * ddp_keeper_set_rank_state; the same on all */
 };
 
 /*
@@ -324,6 +326,27 @@ DDP_API int ddp_keeper_list(struct ddp_keeper *k,
                             ddp_list_fn *fn,
                             void *ctx,
                             struct ddp_error *err);
+
+/*
+ * State that this rank has for itself: that of its random generator, its place
+ * in the data. It is copied, and goes into every later save. A keeper with
+ * `rank_state_max` gathers the states of all ranks in each save, which is a
+ * collective then: so all ranks have to save the same steps. USAGE: it is
+ * longer than `rank_state_max`.
+ */
+DDP_API int ddp_keeper_set_rank_state(struct ddp_keeper *k,
+                                      const void *data,
+                                      size_t len,
+                                      struct ddp_error *err);
+
+/*
+ * What rank `rank` had set when the snapshot was saved that was loaded last,
+ * and its length; on any rank, for any rank of the world that saved it. NULL:
+ * it had set none, there was no such rank, or the last load failed. Lives until
+ * the next load. A keeper without `rank_state_max` has none.
+ */
+DDP_API const void *
+ddp_keeper_rank_state(const struct ddp_keeper *k, int rank, size_t *len);
 
 /* Gives up a file that is being written: call ddp_keeper_wait before to finish
  * it. NULL is allowed. */

@@ -40,8 +40,10 @@
     X(ddp_keeper_load_into)                                                    \
     X(ddp_keeper_new)                                                          \
     X(ddp_keeper_no_memory)                                                    \
+    X(ddp_keeper_rank_state)                                                   \
     X(ddp_keeper_save)                                                         \
     X(ddp_keeper_saved)                                                        \
+    X(ddp_keeper_set_rank_state)                                               \
     X(ddp_keeper_settle)                                                       \
     X(ddp_keeper_wait)                                                         \
     X(ddp_kv_get_i64)                                                          \
@@ -112,6 +114,7 @@ AT(ddp_keeper_conf, size, 0); AT(ddp_keeper_conf, folder, 8);
 AT(ddp_keeper_conf, keep, 16); AT(ddp_keeper_conf, no_memory, 20);
 AT(ddp_keeper_conf, load_only, 21); AT(ddp_keeper_conf, gpu, 22);
 AT(ddp_keeper_conf, stream, 24); AT(ddp_keeper_conf, later, 32);
+AT(ddp_keeper_conf, rank_state_max, 40);
 AT(ddp_kept, size, 0); AT(ddp_kept, step, 8); AT(ddp_kept, round, 16);
 AT(ddp_kept, instance, 24); AT(ddp_kept, foreign, 57);
 AT(ddp_kept, memory, 58); AT(ddp_kept, rank, 60); AT(ddp_kept, why, 64);

@@ -46,6 +46,18 @@ struct ddp_keeper {
     struct mem_slots own;      /* on the way to the disk; count 0: not made */
     struct device_copy device; /* if tensors may lie in a GPU's memory */
 
+    /* What each rank has for itself: rows, see keeper_ranks.c. */
+    struct keeper_ranks {
+        size_t max;      /* bytes of a rank's state; 0: they have none */
+        uint8_t *mine;   /* this rank's row, as it will be saved .. */
+        uint8_t *all;    /* .. and those of all ranks, as they were saved last:
+                          * the sealer's until that is sealed */
+        uint8_t *loaded; /* those of the last load; NULL: it had none */
+        uint64_t loaded_world;
+        uint64_t loaded_row; /* bytes of each */
+        bool failed;         /* there was no memory for them */
+    } ranks;
+
     /* The threads, started with the first save. */
     bool started;
     pthread_t sealer, writer;
@@ -118,6 +130,27 @@ int keeper_open(const struct ddp_keeper *k,
                 struct keeper_opened *o,
                 struct ddp_err *err);
 void keeper_close(struct keeper_opened *o);
+
+/* Room for states of up to `max` bytes; 0: none. USAGE, NOMEM. */
+int keeper_ranks_open(struct ddp_keeper *k, size_t max, struct ddp_err *err);
+void keeper_ranks_free(struct ddp_keeper *k);
+
+/* Collective, before a save, when nothing is being sealed: `with` becomes the
+ * tensors and one more for the states of all ranks. The caller frees it. NOMEM,
+ * those of the collective. */
+int keeper_ranks_gather(struct ddp_keeper *k,
+                        const struct ddp_tensor *tensors,
+                        size_t n,
+                        struct ddp_tensor **with,
+                        struct ddp_err *err);
+
+/* A load: begun; whether `t` are the states, and where they go; ended. NOMEM.
+ */
+void keeper_ranks_begin(struct ddp_keeper *k);
+bool keeper_ranks_place(struct ddp_keeper *k,
+                        const struct ddp_tensor *t,
+                        void **place);
+int keeper_ranks_end(struct ddp_keeper *k, bool loaded, struct ddp_err *err);
 
 /* Takes the folder over, once. IO. */
 int keeper_own(struct ddp_keeper *k, struct ddp_err *err);

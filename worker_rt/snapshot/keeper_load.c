@@ -322,28 +322,52 @@ static int begin(struct keeper_load *l, struct ddp_err *err)
     return keeper_find(l->k, &l->list, &l->n, err);
 }
 
+/* The states of the ranks are the keeper's own; the program says where the rest
+ * goes. */
+struct keeper_place {
+    struct ddp_keeper *k;
+    ddp_place_fn *place;
+    void *ctx;
+};
+
+static void *place_one(void *ctx, const struct ddp_tensor *t)
+{
+    struct keeper_place *p = ctx;
+    void *place;
+    if (keeper_ranks_place(p->k, t, &place))
+        return place;
+    return p->place == NULL ? NULL : p->place(p->ctx, t);
+}
+
 static int load_all(struct ddp_keeper *k,
-                    const struct snapshot_wanted *wanted,
+                    const struct snapshot_wanted *given,
                     struct ddp_kept *info,
                     struct ddp_error *err)
 {
     struct ddp_err why;
     struct ddp_kept full = {.size = 0};
     struct keeper_load l = {.k = k};
-    int rc = snapshot_check_tensors(wanted->tensors, wanted->ntensors, &why);
+    struct keeper_place ctx = {k, given->place, given->place_ctx};
+    struct snapshot_wanted wanted = *given;
+    wanted.place = place_one;
+    wanted.place_ctx = &ctx;
+    int rc = snapshot_check_tensors(wanted.tensors, wanted.ntensors, &why);
+    keeper_ranks_begin(k);
     if (rc == 0)
         rc = begin(&l, &why);
     rc = keeper_agree(k->comm, rc, &why);
     if (rc == 0)
-        rc = load(&l, wanted, &full, &why);
+        rc = load(&l, &wanted, &full, &why);
     if (info != NULL)
         abi_give(info, &full, sizeof(full), ABI_KEPT_MIN);
     bool fresh = rc != 0 && why.code == DDP_E_NOINPUT;
     free(l.list);
     free(l.offers);
     struct ddp_err other;
-    if ((rc == 0 || fresh) &&
-        keeper_agree(k->comm, keeper_own(k, &other), &other) != 0) {
+    int own = keeper_ranks_end(k, rc == 0, &other);
+    if (own == 0 && (rc == 0 || fresh))
+        own = keeper_own(k, &other);
+    if ((rc == 0 || fresh) && keeper_agree(k->comm, own, &other) != 0) {
         why = other;
         rc = -1;
     }
