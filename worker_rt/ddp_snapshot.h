@@ -56,8 +56,9 @@ ddp_kv_get_i64(const struct ddp_kv *kv, int64_t *value, struct ddp_error *err);
  * renamed; then the folder is synced. When it returns 0, the snapshot survives
  * a power cut. On failure `path` holds what it held before (the whole new
  * snapshot if only the last sync failed), and no temporary file is left. If a
- * writer is killed, the next one removes its temporary file. Only one process
- * may save to a path at a time. The instance and the round of `d` are stored.
+ * writer is killed, the next one removes its temporary file (an hour later, if
+ * it ran on another host). Only one process may save to a path at a time. The
+ * instance and the round of `d` are stored.
  *
  * As with a keeper, nothing is saved if a collective failed before.
  *
