@@ -600,6 +600,7 @@ static bool lock_memory(int fd)
 static void open_memory(struct ddp_keeper *k)
 {
     struct ddp_err why;
+    k->peeks = k->d->node_rank != 0 && k->d->memory_fd >= 0;
     if (k->d->node_rank != 0)
         return;
     if (k->d->memory_fd < 0)

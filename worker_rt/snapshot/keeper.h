@@ -39,6 +39,7 @@ struct ddp_keeper {
     char *folder;       /* owned; NULL: no disk */
     char why[256];      /* why there is no memory; "" if there is */
     bool has_memory;    /* the launcher's was opened, by this keeper alone */
+    bool peeks;         /* another rank of the node has it: to load only */
     struct snapshot_dir dir;
     bool later;                /* the sealer copies */
     struct mem_slots memory;   /* the launcher's; count 0: none */
@@ -130,6 +131,50 @@ int keeper_open(const struct ddp_keeper *k,
                 struct keeper_opened *o,
                 struct ddp_err *err);
 void keeper_close(struct keeper_opened *o);
+
+/* A source's `read`; `ctx` is a slot's image. */
+int keeper_read_slot(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+
+/* What a rank offers to the others. It travels: 64-bit members only. */
+struct keeper_offer {
+    int64_t has;    /* 0: nothing (more); 2: one of a newer libddp */
+    int64_t memory; /* 1: it lies in memory */
+    int64_t own;    /* 1: written by this instance */
+    int64_t round;
+    int64_t step;
+    int64_t len;
+    char who[SNAPSHOT_DIR_WHO]; /* the writer */
+    char sum[SNAPSHOT_DIGITS];  /* the header's checksum */
+};
+_Static_assert(sizeof(struct keeper_offer) == 88, "no gaps");
+
+/* Whether a snapshot is what its name or label, or the rank that has it, says.
+ * CORRUPT. */
+int keeper_check_offer(const struct keeper_offer *o,
+                       const struct snapshot_fence *f,
+                       struct ddp_err *err);
+
+/* One snapshot on its way to all ranks. */
+struct keeper_share {
+    struct ddp_keeper *k;
+    int reader;                          /* the rank that offers it .. */
+    const struct keeper_offer *offer;    /* .. and what it offers */
+    const struct keeper_candidate *mine; /* the reader's; NULL on the others */
+    int64_t *states;                     /* (world), of the caller */
+    struct snapshot_fence fence;         /* becomes that of the snapshot */
+    struct ddp_err refused;              /* why it was not taken */
+};
+
+/*
+ * Loads it on all ranks: from the memory of the node where that has the same
+ * bytes, else from the reader. Collective. 0: all have it. 1: it was damaged,
+ * or not what was offered, on one of them. -1: an error, on all ranks: USAGE,
+ * NOMEM, PROTO, those of the collectives.
+ */
+int keeper_share(struct keeper_share *s,
+                 const struct snapshot_wanted *wanted,
+                 struct ddp_err *err);
 
 /* Room for states of up to `max` bytes; 0: none. USAGE, NOMEM. */
 int keeper_ranks_open(struct ddp_keeper *k, size_t max, struct ddp_err *err);

@@ -98,7 +98,7 @@ int keeper_find(struct ddp_keeper *k,
 
 /* -- open ------------------------------------------------------------------ */
 
-static int read_slot(
+int keeper_read_slot(
     void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
     const uint8_t *image = ctx;
@@ -116,8 +116,9 @@ int keeper_open(const struct ddp_keeper *k,
     ddp_assert(c->slot < k->memory.count);
     o->fd = -1;
     if (c->slot >= 0) {
-        o->from = (struct snapshot_source){
-            read_slot, mem_slots_image(&k->memory, c->slot), c->label.len};
+        o->from = (struct snapshot_source){keeper_read_slot,
+                                           mem_slots_image(&k->memory, c->slot),
+                                           c->label.len};
         return 0;
     }
     o->fd = snapshot_open(k->dir.fd, c->file.name, &st, err);

@@ -121,6 +121,7 @@ static int read_fence(struct snapshot_header *h, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_CORRUPT,
                            "header: ddp.instance or ddp.round is missing");
     memcpy(f->instance, instance, RNG_ID_LEN + 1);
+    memcpy(f->sum, h->bytes + SNAPSHOT_DIGITS_AT, SNAPSHOT_DIGITS);
     return 0;
 }
 

@@ -81,7 +81,9 @@ struct snapshot_wanted {
 struct snapshot_fence {
     char instance[33];
     int64_t round;
-    int64_t step; /* -1: it does not say */
+    int64_t step;              /* -1: it does not say */
+    char sum[SNAPSHOT_DIGITS]; /* the header's checksum: as the header has those
+                                * of all tensors, it tells whole images apart */
 };
 
 /* A header that has been read. All zero: nothing to free. */
