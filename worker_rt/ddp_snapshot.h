@@ -195,8 +195,12 @@ DDP_API int ddp_snapshot_list(struct ddp *d,
  * With `gpu`, choose a GPU with cudaSetDevice first. The tensors of a save may
  * lie in GPU or host memory. Those in GPU memory are copied within the device,
  * in the order of `stream`, and from there, on a stream of libddp, to locked
- * pages: the caller does not wait. If the device has no room for the copy, the
- * caller waits. Loaded tensors come into host memory.
+ * pages: the caller does not wait. The copy takes as much GPU memory as the
+ * tensors, for as long as the keeper lives. With `room_len` it takes less: the
+ * tensors go through in turns, and the stream, not the caller, waits until the
+ * last of them is on its way, so for about as long as the copy to host memory
+ * takes. If the device has no room at all, the caller waits. Loaded tensors
+ * come into host memory.
  *
  * In the folder each snapshot is a file of its own, named for its step and its
  * round (see ddp_snapshot(5)); the newest few are kept. The file `owner` names
@@ -215,6 +219,11 @@ struct ddp_keeper_conf {
                      * ranks) .. */
     void *stream;   /* .. and are written in this cudaStream_t; borrowed */
     bool later;     /* copy after the save has returned, see above */
+    /* Set `size` for what follows. */
+    void *room; /* GPU memory of the program for the copy within the device,
+                 * borrowed until ddp_keeper_free; NULL: libddp's own */
+    size_t room_len; /* its bytes; without `room` the most that libddp takes,
+                      * 0: as much as the tensors have */
     size_t rank_state_max; /* bytes that each rank may have for itself, see
                             * ddp_keeper_set_rank_state; the same on all */
 };

@@ -684,6 +684,8 @@ static int open_all(struct ddp_keeper *k,
         keeper_agree(k->comm, device_copy_open(&k->device, conf->stream, err),
                      err) != 0)
         return -1;
+    if (conf->gpu)
+        device_copy_give_room(&k->device, conf->room, conf->room_len);
     if (conf->no_memory)
         (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
