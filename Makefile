@@ -150,7 +150,8 @@ RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
 	addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
-	snapshot_dir keeper keeper_prove keeper_load \
+	snapshot_dir list keeper keeper_prove keeper_find keeper_ranks \
+	keeper_load keeper_share \
 	device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \
 	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
@@ -294,7 +295,8 @@ install: all
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
 		worker_rt/ddp.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
-	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 worker_rt/ddp.h worker_rt/ddp_*.h \
+		$(DESTDIR)$(PREFIX)/include
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
 		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system

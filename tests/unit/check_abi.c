@@ -35,11 +35,15 @@
     X(ddp_init)                                                                \
     X(ddp_instance)                                                            \
     X(ddp_keeper_free)                                                         \
+    X(ddp_keeper_list)                                                         \
     X(ddp_keeper_load)                                                         \
+    X(ddp_keeper_load_into)                                                    \
     X(ddp_keeper_new)                                                          \
     X(ddp_keeper_no_memory)                                                    \
+    X(ddp_keeper_rank_state)                                                   \
     X(ddp_keeper_save)                                                         \
     X(ddp_keeper_saved)                                                        \
+    X(ddp_keeper_set_rank_state)                                               \
     X(ddp_keeper_settle)                                                       \
     X(ddp_keeper_wait)                                                         \
     X(ddp_kv_get_i64)                                                          \
@@ -58,7 +62,9 @@
     X(ddp_sampler_position)                                                    \
     X(ddp_sampler_seek)                                                        \
     X(ddp_should_stop)                                                         \
+    X(ddp_snapshot_list)                                                       \
     X(ddp_snapshot_load)                                                       \
+    X(ddp_snapshot_load_into)                                                  \
     X(ddp_snapshot_save)                                                       \
     X(ddp_stop_on_signal)                                                      \
     X(ddp_store_add)                                                           \
@@ -108,9 +114,16 @@ AT(ddp_keeper_conf, size, 0); AT(ddp_keeper_conf, folder, 8);
 AT(ddp_keeper_conf, keep, 16); AT(ddp_keeper_conf, no_memory, 20);
 AT(ddp_keeper_conf, load_only, 21); AT(ddp_keeper_conf, gpu, 22);
 AT(ddp_keeper_conf, stream, 24); AT(ddp_keeper_conf, later, 32);
+AT(ddp_keeper_conf, room, 40); AT(ddp_keeper_conf, room_len, 48);
+AT(ddp_keeper_conf, rank_state_max, 56);
 AT(ddp_kept, size, 0); AT(ddp_kept, step, 8); AT(ddp_kept, round, 16);
 AT(ddp_kept, instance, 24); AT(ddp_kept, foreign, 57);
 AT(ddp_kept, memory, 58); AT(ddp_kept, rank, 60); AT(ddp_kept, why, 64);
+AT(ddp_listed, size, 0); AT(ddp_listed, path, 8); AT(ddp_listed, step, 16);
+AT(ddp_listed, round, 24); AT(ddp_listed, len, 32);
+AT(ddp_listed, tensors, 40); AT(ddp_listed, ntensors, 48);
+AT(ddp_listed, meta, 56); AT(ddp_listed, nmeta, 64); AT(ddp_listed, why, 72);
+AT(ddp_listed, instance, 80); AT(ddp_listed, foreign, 113);
 AT(ddp_sampler_conf, size, 0); AT(ddp_sampler_conf, samples, 8);
 AT(ddp_sampler_conf, rank, 16); AT(ddp_sampler_conf, world, 20);
 AT(ddp_sampler_conf, seed, 24); AT(ddp_sampler_conf, shuffle, 32);
@@ -121,7 +134,8 @@ IS(ABI_SAMPLER_CONF_MIN, 40);
 
 IS(DDP_F64, 1); IS(DDP_F32, 2); IS(DDP_F16, 3); IS(DDP_BF16, 4);
 IS(DDP_I64, 5); IS(DDP_I32, 6); IS(DDP_I16, 7); IS(DDP_I8, 8);
-IS(DDP_U8, 9); IS(DDP_BOOL, 10);
+IS(DDP_U8, 9); IS(DDP_BOOL, 10); IS(DDP_F8_E4M3, 11);
+IS(DDP_F8_E5M2, 12); IS(DDP_U64, 13); IS(DDP_U32, 14); IS(DDP_U16, 15);
 IS(DDP_COMM_CPU, 0); IS(DDP_COMM_NCCL, 1);
 IS(DDP_STOP_NO, 0); IS(DDP_STOP_SIGNAL, 1); IS(DDP_STOP_SCALE_UP, 2);
 IS(DDP_STOP_SCALE_DOWN, 3);

@@ -2,6 +2,8 @@
 /* links: tests/lib/rt_world tests/lib/rt_comm */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
+/* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
+/* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
 /* links: worker_rt/snapshot/device_copy worker_rt/snapshot/mem_slots */
 /* links: worker_rt/snapshot/snapshot_dir worker_rt/snapshot/atomic_file */
 /* links: worker_rt/snapshot/image worker_rt/snapshot/snapshot */

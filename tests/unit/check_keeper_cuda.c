@@ -2,6 +2,8 @@
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
+/* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
+/* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
@@ -20,6 +22,7 @@
  */
 #include <check.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,12 +117,17 @@ struct rig {
     struct ddp_tensor t[2];
 };
 
-static struct rig *open_rig(void)
+/* With this room on the device, see ddp_keeper_conf. */
+static struct rig *open_rig_with(void *room, size_t room_len)
 {
     struct ddp_error e;
     struct rig *r = calloc(1, sizeof(*r));
     ck_assert_ptr_nonnull(r);
-    struct ddp_keeper_conf conf = {.folder = "snap", .gpu = true};
+    struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                   .folder = "snap",
+                                   .gpu = true,
+                                   .room = room,
+                                   .room_len = room_len};
     r->d = rt_init();
     r->comm = rt_join(r->d, 0);
     r->k = ddp_keeper_new(r->d, r->comm, &conf, &e);
@@ -128,6 +136,11 @@ static struct rig *open_rig(void)
     r->t[0] = (struct ddp_tensor){"w", DDP_F32, 1, {N}, r->device};
     r->t[1] = (struct ddp_tensor){"h", DDP_F32, 1, {N}, r->host};
     return r;
+}
+
+static struct rig *open_rig(void)
+{
+    return open_rig_with(NULL, 0);
 }
 
 static void close_rig(struct rig *r)
@@ -189,6 +202,64 @@ START_TEST(test_keeper_gpu_saves_what_stood_there)
 }
 END_TEST
 
+/* The program's stream stands still until the test lets it go on. */
+static atomic_bool gate;
+
+static bool gate_opens(void *arg)
+{
+    (void)arg;
+    return atomic_load(&gate);
+}
+
+static void close_gate(void)
+{
+    void (*push)(void *, fake_op_fn *, void *);
+    void *found = function("fake_stream_push");
+    memcpy(&push, &found, sizeof(found));
+    atomic_store(&gate, false);
+    push(NULL, gate_opens, malloc(1));
+}
+
+static const struct {
+    bool given;   /* by the program */
+    size_t len;   /* of the room */
+    size_t taken; /* by libddp */
+    bool waits;   /* there is too little for two halves */
+} rooms[] = {
+    {true, N * sizeof(float), 0, false},
+    {true, 3000, 0, false},
+    {true, 513, 0, false},
+    {true, 100, 0, true},
+    {false, 0, N * sizeof(float), false},
+    {false, 10 * N * sizeof(float), N * sizeof(float), false},
+    {false, 3000, 3000, false},
+    {false, 100, 0, true},
+};
+#define ROOMS ((int)(sizeof(rooms) / sizeof(rooms[0])))
+
+/* Room of the program's, or no more than it allows: what is saved is right, and
+ * the save does not wait for the stream, unless there is hardly any. */
+START_TEST(test_keeper_gpu_room_is_what_was_given)
+{
+    struct ddp_error e;
+    void *room = rooms[_i].given ? on_device() : NULL;
+    struct rig *r = open_rig_with(room, rooms[_i].len);
+    size_t held = cuda()->held;
+    for (int64_t step = 1; step <= 4; step++) {
+        if (!rooms[_i].waits)
+            close_gate();
+        RT_OK(save(r, step, &e), e);
+        atomic_store(&gate, true);
+        RT_OK(ddp_keeper_wait(r->k, &e), e);
+        expect(r, step);
+    }
+    /* In pages, as a driver counts. */
+    ck_assert_uint_ge(cuda()->held - held, rooms[_i].taken);
+    ck_assert_uint_le(cuda()->held - held, (rooms[_i].taken + 8191) & ~4095u);
+    close_rig(r);
+}
+END_TEST
+
 /* A GPU that fails costs that snapshot, and the one before it stays. */
 START_TEST(test_keeper_gpu_failure_is_told_and_does_no_harm)
 {
@@ -234,6 +305,7 @@ int main(void)
     tcase_add_checked_fixture(t, make_dir, scratch_leave);
     tcase_set_timeout(t, 30);
     tcase_add_loop_test(t, test_keeper_gpu_saves_what_stood_there, 0, 8);
+    tcase_add_loop_test(t, test_keeper_gpu_room_is_what_was_given, 0, ROOMS);
     tcase_add_test(t, test_keeper_gpu_failure_is_told_and_does_no_harm);
     tcase_add_test(t, test_keeper_gpu_none_chosen_is_told);
     suite_add_tcase(s, t);

@@ -1,6 +1,8 @@
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
+/* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
+/* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
@@ -53,7 +55,7 @@ enum field {
     LEN,
     FIELDS,
 };
-#define OFFER_LEN (FIELDS * sizeof(int64_t) + 8)
+#define OFFER_LEN (FIELDS * sizeof(int64_t) + 8 + 32)
 
 /* What is changed in its offers and in what it sends. */
 static const struct lie {

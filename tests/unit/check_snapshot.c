@@ -551,8 +551,11 @@ START_TEST(test_snapshot_sweep_takes_only_what_is_left_over)
     static const char *const names[] = {
         "s.tmp.0123456789abcdef", "s.tmp.0123456789abcde0",
         "s.tmp.0123456789abcdeg", "s.tmp.0123", "t.tmp.0123456789abcdef"};
-    for (int i = 0; i < 5; i++)
+    const struct timespec old[2] = {{.tv_sec = 0}, {.tv_sec = 0}};
+    for (int i = 0; i < 5; i++) {
         spill(names[i], (const uint8_t *)"x", 1);
+        ck_assert_int_eq(utimensat(AT_FDCWD, names[i], old, 0), 0);
+    }
     nfs = _i == 1;
     int fd = open(names[0], O_RDWR | O_CLOEXEC);
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);

@@ -7,6 +7,10 @@
  * and copies from the room to the slot. wait, in the sealer's thread, ends when
  * our stream is empty.
  *
+ * If the room is too small for all of it, that goes in rounds, with one half of
+ * the room each: the program's stream waits until a half is empty before it is
+ * filled again.
+ *
  * Failure modes. No room on the device: remembered, and the caller waits for
  * the copy from the tensors themselves. Pages cannot be locked: the copy is
  * slower. A call of the driver fails: IO, and nothing more is on its way, since
@@ -23,6 +27,7 @@
 #define NO_BLOCK 1 /* CU_STREAM_NON_BLOCKING */
 #define ALIGN    ((size_t)256)
 #define NAP_NS   (50 * 1000)
+#define ROOM_MIN (2 * ALIGN) /* two halves */
 
 static int failed(const struct device_copy *s,
                   int rc,
@@ -47,6 +52,8 @@ int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err)
         s->ours = NULL;
     if (rc == 0)
         rc = g->event_create(&s->ready, GPU_NO_TIMING);
+    for (int i = 0; rc == 0 && i < 2; i++)
+        rc = g->event_create(&s->empty[i], GPU_NO_TIMING);
     if (rc == 0)
         return 0;
     (void)failed(s, rc, "cannot create a stream or an event", err);
@@ -60,13 +67,27 @@ void device_copy_close(struct device_copy *s)
     if (s->gpu == NULL || s->lost)
         return;
     device_copy_unpin(s);
-    if (s->room != 0)
+    if (s->room != 0 && !s->given)
         (void)s->gpu->free(s->room);
     if (s->ready != NULL)
         (void)s->gpu->event_destroy(s->ready);
+    for (int i = 0; i < 2; i++)
+        if (s->empty[i] != NULL)
+            (void)s->gpu->event_destroy(s->empty[i]);
     if (s->ours != NULL)
         (void)s->gpu->stream_destroy(s->ours);
     *s = (struct device_copy){0};
+}
+
+void device_copy_give_room(struct device_copy *s, void *room, size_t len)
+{
+    ddp_assert(s->room == 0);
+    s->given = room != NULL && len > 0;
+    s->room_max = len;
+    if (s->given) {
+        s->room = gpu_addr(room);
+        s->room_len = len;
+    }
 }
 
 /* -- locked pages ---------------------------------------------------------- */
@@ -133,14 +154,17 @@ static int find_places(struct device_copy *s,
     return 0;
 }
 
-/* Room on the device for all of it, kept from one snapshot to the next. */
+/* Room on the device, for all of it unless there is a limit; kept from one
+ * snapshot to the next. */
 static bool make_room(struct device_copy *s, size_t len)
 {
     ddp_assert((s->room != 0) == (s->room_len > 0));
     ddp_assert(!s->no_room || s->room == 0);
-    if (len <= s->room_len)
-        return len > 0;
-    if (s->no_room)
+    if (s->room_max > 0 && len > s->room_max)
+        len = s->room_max;
+    if (s->given || len <= s->room_len)
+        return s->room_len >= ROOM_MIN;
+    if (s->no_room || len < ROOM_MIN)
         return false;
     if (s->room != 0)
         (void)s->gpu->free(s->room); /* waits until no copy uses it */
@@ -152,41 +176,86 @@ static bool make_room(struct device_copy *s, size_t len)
     return !s->no_room;
 }
 
-/* From the tensors to the room, in the order of the program's stream. */
-static int
-fill_room(struct device_copy *s, const struct device_copy_part *p, size_t n)
+/* A place in the parts: the next byte to be copied. */
+struct copy_place {
+    size_t part;
+    size_t at;
+};
+
+/* Copies from there on what `len` bytes at `room` have place for: into the
+ * room, in the order of the program's stream, or out of it, on ours. */
+static int copy_some(const struct device_copy *s,
+                     const struct device_copy_part *p,
+                     size_t n,
+                     struct copy_place *c,
+                     gpu_ptr room,
+                     size_t len,
+                     bool out)
 {
-    size_t at = 0;
+    size_t used = 0;
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (!is_device(&p[i]))
-            continue;
-        ddp_assert(p[i].len <= s->room_len - at);
-        rc = s->gpu->copy(s->room + at, gpu_addr(p[i].from), p[i].len,
-                          s->theirs);
-        at += aligned(p[i].len);
+    while (rc == 0 && c->part < n && used < len) {
+        const struct device_copy_part *part = &p[c->part];
+        size_t some = is_device(part) ? part->len - c->at : 0;
+        some = some < len - used ? some : len - used;
+        if (some > 0 && out)
+            rc = s->gpu->copy_out(part->to + c->at, room + used, some, s->ours);
+        else if (some > 0)
+            rc = s->gpu->copy(room + used, gpu_addr(part->from) + c->at, some,
+                              s->theirs);
+        used += aligned(some);
+        c->at += some;
+        if (!is_device(part) || c->at == part->len)
+            *c = (struct copy_place){.part = c->part + 1};
     }
     return rc;
 }
 
-/* To the slot, when `ready` has come: from the room, or from the tensors. */
-static int copy_out(struct device_copy *s,
-                    const struct device_copy_part *p,
-                    size_t n,
-                    bool room)
+/* Our stream goes on when the program's has come here. */
+static int come_behind(const struct device_copy *s)
 {
-    size_t at = 0;
     int rc = s->gpu->event_record(s->ready, s->theirs);
-    if (rc == 0)
-        rc = s->gpu->stream_wait_event(s->ours, s->ready, 0);
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        if (!is_device(&p[i]))
-            continue;
-        rc =
-            s->gpu->copy_out(p[i].to, room ? s->room + at : gpu_addr(p[i].from),
-                             p[i].len, s->ours);
-        at += aligned(p[i].len);
+    return rc == 0 ? s->gpu->stream_wait_event(s->ours, s->ready, 0) : rc;
+}
+
+/* Through the room, in one round, or with half of it in each. */
+static int copy_through_room(const struct device_copy *s,
+                             const struct device_copy_part *p,
+                             size_t n,
+                             size_t len)
+{
+    struct copy_place in = {0}, out = {0};
+    size_t half = len <= s->room_len ? len : s->room_len / 2 / ALIGN * ALIGN;
+    int rc = 0;
+    ddp_assert(half > 0);
+    for (size_t round = 0; rc == 0 && out.part < n; round++) {
+        size_t which = round % 2;
+        gpu_ptr room = s->room + which * half;
+        if (round >= 2)
+            rc = s->gpu->stream_wait_event(s->theirs, s->empty[which], 0);
+        if (rc == 0)
+            rc = copy_some(s, p, n, &in, room, half, false);
+        if (rc == 0)
+            rc = come_behind(s);
+        if (rc == 0)
+            rc = copy_some(s, p, n, &out, room, half, true);
+        if (rc == 0)
+            rc = s->gpu->event_record(s->empty[which], s->ours);
+        ddp_assert(in.part == out.part && in.at == out.at);
     }
+    return rc;
+}
+
+/* Straight from the tensors. */
+static int copy_straight(const struct device_copy *s,
+                         const struct device_copy_part *p,
+                         size_t n)
+{
+    int rc = come_behind(s);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        if (is_device(&p[i]))
+            rc = s->gpu->copy_out(p[i].to, gpu_addr(p[i].from), p[i].len,
+                                  s->ours);
     return rc;
 }
 
@@ -197,7 +266,6 @@ int device_copy_begin(struct device_copy *s,
                       struct ddp_err *err)
 {
     size_t len;
-    int rc = 0;
     *wait = false;
     if (find_places(s, parts, n, &len, err) != 0)
         return -1;
@@ -207,10 +275,8 @@ int device_copy_begin(struct device_copy *s,
     if (len == 0)
         return 0;
     bool room = make_room(s, len);
-    if (room)
-        rc = fill_room(s, parts, n);
-    if (rc == 0)
-        rc = copy_out(s, parts, n, room);
+    int rc =
+        room ? copy_through_room(s, parts, n, len) : copy_straight(s, parts, n);
     *wait = !room;
     return rc == 0 ? 0 : failed(s, rc, "the copy failed", err);
 }

@@ -7,8 +7,11 @@
  *
  * A copy within the device takes a millisecond or so for a gigabyte, and the
  * program's next work comes behind it on its stream, so the tensors may be
- * changed at once. Without such room they are copied straight to the slot, and
- * the program waits for it. Pages that cannot be locked cost speed only.
+ * changed at once. If the room is smaller than the tensors, it is a ring of two
+ * halves: while one is on its way to the slot the other is filled, and the
+ * program's stream waits for the last one, the program for none. Without any
+ * room the tensors are copied straight to the slot, and the program waits.
+ * Pages that cannot be locked cost speed only.
  */
 #ifndef WORKER_RT_SNAPSHOT_DEVICE_COPY_H
 #define WORKER_RT_SNAPSHOT_DEVICE_COPY_H
@@ -22,11 +25,14 @@ struct device_copy {
     void *ctx;
     void *theirs; /* the program's stream */
     void *ours;
-    void *ready; /* event: what is to be copied is there */
+    void *ready;    /* event: what is to be copied is there */
+    void *empty[2]; /* event: that half of the room is copied out */
     gpu_ptr room;
     size_t room_len;
-    bool no_room; /* it could not be had */
-    bool lost;    /* a copy may be under way for ever: nothing is given back */
+    size_t room_max; /* no more is allocated; 0: no limit */
+    bool given;      /* the room is the program's */
+    bool no_room;    /* it could not be had */
+    bool lost; /* a copy may be under way for ever: nothing is given back */
     struct {
         uint8_t *at; /* NULL: not locked */
         size_t len;
@@ -44,6 +50,10 @@ struct device_copy_part {
 /* All zero before. CONFIG: no driver, or no GPU chosen in this thread. IO. */
 int device_copy_open(struct device_copy *s, void *stream, struct ddp_err *err);
 void device_copy_close(struct device_copy *s);
+
+/* Room of the program's, borrowed until device_copy_close; NULL: at most `len`
+ * bytes are allocated, 0 for no limit. */
+void device_copy_give_room(struct device_copy *s, void *room, size_t len);
 
 /* Locks the pages of slot i's image; once is enough. */
 void device_copy_pin(struct device_copy *s, int i, uint8_t *at, size_t len);

@@ -468,12 +468,19 @@ int ddp_keeper_save(struct ddp_keeper *k,
                     struct ddp_error *err)
 {
     struct ddp_err why;
+    struct ddp_tensor *with = NULL;
     bool disk = to_disk && k->disk >= KEEPER_WRITES;
-    if (!disk && k->memory.count == 0)
-        return 0;
-    if (save(k, step, tensors, ntensors, meta, nmeta, disk, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
+    int rc = 0;
+    if (k->ranks.max > 0) {
+        ddp_keeper_settle(k); /* until then the sealer reads what they set */
+        rc = keeper_ranks_gather(k, tensors, ntensors, &with, &why);
+        tensors = with;
+        ntensors++;
+    }
+    if (rc == 0 && (disk || k->memory.count > 0))
+        rc = save(k, step, tensors, ntensors, meta, nmeta, disk, &why);
+    free(with);
+    return rc == 0 ? 0 : rt_fail(err, &why);
 }
 
 void ddp_keeper_settle(struct ddp_keeper *k)
@@ -593,6 +600,7 @@ static bool lock_memory(int fd)
 static void open_memory(struct ddp_keeper *k)
 {
     struct ddp_err why;
+    k->peeks = k->d->node_rank != 0 && k->d->memory_fd >= 0;
     if (k->d->node_rank != 0)
         return;
     if (k->d->memory_fd < 0)
@@ -670,10 +678,14 @@ static int open_all(struct ddp_keeper *k,
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;
+    if (keeper_ranks_open(k, conf->rank_state_max, err) != 0)
+        return -1;
     if (conf->gpu &&
         keeper_agree(k->comm, device_copy_open(&k->device, conf->stream, err),
                      err) != 0)
         return -1;
+    if (conf->gpu)
+        device_copy_give_room(&k->device, conf->room, conf->room_len);
     if (conf->no_memory)
         (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
@@ -738,6 +750,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
         mem_slots_close(&k->memory);
         mem_slots_close(&k->own);
     }
+    keeper_ranks_free(k);
     snapshot_dir_close(&k->dir);
     (void)pthread_cond_destroy(&k->changed);
     (void)pthread_mutex_destroy(&k->lock);

@@ -23,6 +23,7 @@
 #include "worker_rt/snapshot/device_copy.h"
 #include "worker_rt/snapshot/image.h"
 #include "worker_rt/snapshot/mem_slots.h"
+#include "worker_rt/snapshot/snapshot.h"
 #include "worker_rt/snapshot/snapshot_dir.h"
 
 struct ddp_keeper {
@@ -38,12 +39,25 @@ struct ddp_keeper {
     char *folder;       /* owned; NULL: no disk */
     char why[256];      /* why there is no memory; "" if there is */
     bool has_memory;    /* the launcher's was opened, by this keeper alone */
+    bool peeks;         /* another rank of the node has it: to load only */
     struct snapshot_dir dir;
     bool later;                /* the sealer copies */
     struct mem_slots memory;   /* the launcher's; count 0: none */
     struct fork_watch fork;    /* no child keeps that locked */
     struct mem_slots own;      /* on the way to the disk; count 0: not made */
     struct device_copy device; /* if tensors may lie in a GPU's memory */
+
+    /* What each rank has for itself: rows, see keeper_ranks.c. */
+    struct keeper_ranks {
+        size_t max;      /* bytes of a rank's state; 0: they have none */
+        uint8_t *mine;   /* this rank's row, as it will be saved .. */
+        uint8_t *all;    /* .. and those of all ranks, as they were saved last:
+                          * the sealer's until that is sealed */
+        uint8_t *loaded; /* those of the last load; NULL: it had none */
+        uint64_t loaded_world;
+        uint64_t loaded_row; /* bytes of each */
+        bool failed;         /* there was no memory for them */
+    } ranks;
 
     /* The threads, started with the first save. */
     bool started;
@@ -90,6 +104,98 @@ static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)
 {
     return k->memory.count > 0 ? &k->memory : &k->own;
 }
+
+/* A snapshot that this rank holds, by its label or by its name. */
+struct keeper_candidate {
+    int slot; /* -1: a file */
+    struct slot_label label;
+    struct snapshot_file file;
+};
+
+/* All of them, the best to load first. The caller frees `list`. IO, NOMEM. */
+int keeper_find(struct ddp_keeper *k,
+                struct keeper_candidate **list,
+                size_t *n,
+                struct ddp_err *err);
+
+/* One of them, opened. */
+struct keeper_opened {
+    int fd; /* -1: it lies in memory */
+    struct snapshot_source from;
+};
+
+/* NOINPUT (the file has gone), IO, CORRUPT. `o` must stay where it is until
+ * keeper_close. */
+int keeper_open(const struct ddp_keeper *k,
+                const struct keeper_candidate *c,
+                struct keeper_opened *o,
+                struct ddp_err *err);
+void keeper_close(struct keeper_opened *o);
+
+/* A source's `read`; `ctx` is a slot's image. */
+int keeper_read_slot(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+
+/* What a rank offers to the others. It travels: 64-bit members only. */
+struct keeper_offer {
+    int64_t has;    /* 0: nothing (more); 2: one of a newer libddp */
+    int64_t memory; /* 1: it lies in memory */
+    int64_t own;    /* 1: written by this instance */
+    int64_t round;
+    int64_t step;
+    int64_t len;
+    char who[SNAPSHOT_DIR_WHO]; /* the writer */
+    char sum[SNAPSHOT_DIGITS];  /* the header's checksum */
+};
+_Static_assert(sizeof(struct keeper_offer) == 88, "no gaps");
+
+/* Whether a snapshot is what its name or label, or the rank that has it, says.
+ * CORRUPT. */
+int keeper_check_offer(const struct keeper_offer *o,
+                       const struct snapshot_fence *f,
+                       struct ddp_err *err);
+
+/* One snapshot on its way to all ranks. */
+struct keeper_share {
+    struct ddp_keeper *k;
+    int reader;                          /* the rank that offers it .. */
+    const struct keeper_offer *offer;    /* .. and what it offers */
+    const struct keeper_candidate *mine; /* the reader's; NULL on the others */
+    int64_t *states;                     /* (world), of the caller */
+    struct snapshot_fence fence;         /* becomes that of the snapshot */
+    struct ddp_err refused;              /* why it was not taken */
+};
+
+/*
+ * Loads it on all ranks: from the memory of the node where that has the same
+ * bytes, else from the reader. Collective. 0: all have it. 1: it was damaged,
+ * or not what was offered, on one of them. -1: an error, on all ranks: USAGE,
+ * NOMEM, PROTO, those of the collectives.
+ */
+int keeper_share(struct keeper_share *s,
+                 const struct snapshot_wanted *wanted,
+                 struct ddp_err *err);
+
+/* Room for states of up to `max` bytes; 0: none. USAGE, NOMEM. */
+int keeper_ranks_open(struct ddp_keeper *k, size_t max, struct ddp_err *err);
+void keeper_ranks_free(struct ddp_keeper *k);
+
+/* Collective, before a save, when nothing is being sealed: `with` becomes the
+ * tensors and one more for the states of all ranks. The caller frees it. NOMEM,
+ * those of the collective. */
+int keeper_ranks_gather(struct ddp_keeper *k,
+                        const struct ddp_tensor *tensors,
+                        size_t n,
+                        struct ddp_tensor **with,
+                        struct ddp_err *err);
+
+/* A load: begun; whether `t` are the states, and where they go; ended. NOMEM.
+ */
+void keeper_ranks_begin(struct ddp_keeper *k);
+bool keeper_ranks_place(struct ddp_keeper *k,
+                        const struct ddp_tensor *t,
+                        void **place);
+int keeper_ranks_end(struct ddp_keeper *k, bool loaded, struct ddp_err *err);
 
 /* Takes the folder over, once. IO. */
 int keeper_own(struct ddp_keeper *k, struct ddp_err *err);

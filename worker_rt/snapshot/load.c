@@ -5,8 +5,8 @@
  * what was read.
  *
  * Happy path of snapshot_read: the header's length, the header and its sum, the
- * names that are wanted, each tensor's bytes and their sum, the pairs, the
- * fence. Failure modes: a file that is cut, damaged or foreign (CORRUPT), one
+ * fence, the places of the tensors, each tensor's bytes and their sum, the
+ * pairs. Failure modes: a file that is cut, damaged or foreign (CORRUPT), one
  * that is whole and of another model (USAGE), a disk that fails (IO). Sizes
  * from the file are checked before memory is spent on them.
  */
@@ -21,17 +21,144 @@
 
 #include "worker_rt/abi.h"
 #include "worker_rt/rt.h"
-#include "worker_rt/snapshot/safetensors.h"
+
+/* -- the header ------------------------------------------------------------ */
+
+/* The length is a stranger's word: it is compared with the size of the file
+ * before memory is spent on it. */
+static int read_bytes(struct snapshot_header *h,
+                      const struct snapshot_source *from,
+                      struct ddp_err *err)
+{
+    uint8_t first[8];
+    uint64_t size = from->size, len = 0;
+    if (size < sizeof(first))
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "the file has %llu bytes, too few for a snapshot",
+                           (unsigned long long)size);
+    if (from->read(from->ctx, first, sizeof(first), 0, err) != 0)
+        return -1;
+    for (size_t i = 0; i < sizeof(first); i++)
+        len |= (uint64_t)first[i] << (8 * i);
+    if (len > size - sizeof(first) || len > SAFETENSORS_HEADER_MAX ||
+        len < SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: its length is %llu, but the file has %llu "
+                           "bytes",
+                           (unsigned long long)len, (unsigned long long)size);
+    h->len = sizeof(first) + (size_t)len;
+    h->bytes = malloc(h->len);
+    if (h->bytes == NULL)
+        return snapshot_no_memory(err);
+    return from->read(from->ctx, h->bytes, h->len, 0, err);
+}
+
+/* The checksum before the parser: what it has to understand is then what a
+ * libddp has written, or was made to look like it on purpose. */
+static int
+parse_header(struct snapshot_header *h, uint64_t size, struct ddp_err *err)
+{
+    char digits[SNAPSHOT_DIGITS + 1];
+    if (memcmp(h->bytes + 8, SNAPSHOT_BEGIN, SNAPSHOT_BEGIN_LEN) != 0)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: libddp did not write it, or its beginning "
+                           "is damaged");
+    XXH3_state_t *state = XXH3_createState();
+    if (state == NULL)
+        return snapshot_no_memory(err);
+    snapshot_header_hex(digits, state, h->bytes, h->len);
+    (void)XXH3_freeState(state); /* cannot fail */
+    if (memcmp(digits, h->bytes + SNAPSHOT_DIGITS_AT, SNAPSHOT_DIGITS) != 0)
+        return ddp_err_set(err, DDP_E_CORRUPT, "header: wrong checksum");
+    return safetensors_parse(h->bytes + 8, h->len - 8, size - h->len,
+                             &h->parsed, err);
+}
+
+/* A file of a newer libddp is as good as any, but not for this one: no older
+ * one may be taken for it in silence. */
+static int check_format(const struct snapshot_header *h, struct ddp_err *err)
+{
+    const char *format = safetensors_value(&h->parsed, SNAPSHOT_FORMAT_KEY);
+    if (format == NULL || strcmp(format, SNAPSHOT_FORMAT) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "it has format %.16s, and this libddp reads format "
+                       "%s: use the version that wrote it, or a newer one",
+                       format, SNAPSHOT_FORMAT);
+}
+
+/* A number of libddp's own; `missing` if it is not there, as ddp.step in a file
+ * of ddp_snapshot_save. */
+static int read_number(const struct snapshot_header *h,
+                       const char *key,
+                       int64_t missing,
+                       int64_t *value,
+                       struct ddp_err *err)
+{
+    struct ddp_kv kv = {.key = key};
+    const char *text = safetensors_value(&h->parsed, key);
+    *value = missing;
+    if (text == NULL)
+        return 0;
+    if (strlen(text) < sizeof(kv.value)) {
+        memcpy(kv.value, text, strlen(text) + 1);
+        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
+            return 0;
+    }
+    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is not a number", key);
+}
+
+/* Who wrote it: the fence tells a snapshot of this run from one of a run that
+ * was here before. */
+static int read_fence(struct snapshot_header *h, struct ddp_err *err)
+{
+    struct snapshot_fence *f = &h->fence;
+    const char *instance = safetensors_value(&h->parsed, "ddp.instance");
+    if (read_number(h, "ddp.round", -1, &f->round, err) != 0 ||
+        read_number(h, "ddp.step", -1, &f->step, err) != 0)
+        return -1;
+    if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
+        return ddp_err_set(err, DDP_E_CORRUPT,
+                           "header: ddp.instance or ddp.round is missing");
+    memcpy(f->instance, instance, RNG_ID_LEN + 1);
+    memcpy(f->sum, h->bytes + SNAPSHOT_DIGITS_AT, SNAPSHOT_DIGITS);
+    return 0;
+}
+
+int snapshot_header_read(struct snapshot_header *h,
+                         const struct snapshot_source *from,
+                         struct ddp_err *err)
+{
+    *h = (struct snapshot_header){0};
+    if (read_bytes(h, from, err) == 0 &&
+        parse_header(h, from->size, err) == 0 && check_format(h, err) == 0 &&
+        read_fence(h, err) == 0)
+        return 0;
+    snapshot_header_free(h);
+    return -1;
+}
+
+void snapshot_header_free(struct snapshot_header *h)
+{
+    safetensors_free(&h->parsed);
+    free(h->bytes);
+    *h = (struct snapshot_header){0};
+}
 
 /* -- one image ------------------------------------------------------------- */
+
+/* Where a tensor of the file goes. */
+struct load_target {
+    bool asked;
+    uint8_t *to; /* NULL: nowhere */
+};
 
 struct image_read {
     const struct snapshot_source *from;
     const struct snapshot_wanted *wanted;
-    uint8_t *header; /* with its 8 bytes .. */
-    size_t header_len;
-    struct safetensors parsed;
-    uint8_t *scratch; /* for tensors that are not wanted */
+    struct snapshot_header header;
+    struct load_target *targets; /* one for each tensor of the header */
+    uint8_t *scratch;            /* for tensors that are not wanted */
     XXH3_state_t *state;
 };
 
@@ -45,93 +172,48 @@ static int read_at(const struct image_read *l,
     return l->from->read(l->from->ctx, data, len, at, err);
 }
 
-/* The length is a stranger's word: it is compared with the size of the file
- * before memory is spent on it. */
-static int read_header(struct image_read *l, struct ddp_err *err)
+/* A wanted tensor of the snapshot that is at hand; -1: USAGE. */
+static int check_tensor(const struct ddp_tensor *t,
+                        const struct safetensor *have,
+                        struct ddp_err *err)
 {
-    uint8_t first[8];
-    uint64_t size = l->from->size, len = 0;
-    if (size < sizeof(first))
-        return ddp_err_set(err, DDP_E_CORRUPT,
-                           "the file has %llu bytes, too few for a snapshot",
-                           (unsigned long long)size);
-    if (read_at(l, first, sizeof(first), 0, err) != 0)
-        return -1;
-    for (size_t i = 0; i < sizeof(first); i++)
-        len |= (uint64_t)first[i] << (8 * i);
-    if (len > size - sizeof(first) || len > SAFETENSORS_HEADER_MAX ||
-        len < SNAPSHOT_DIGITS_AT + SNAPSHOT_DIGITS)
-        return ddp_err_set(err, DDP_E_CORRUPT,
-                           "header: its length is %llu, but the file has %llu "
-                           "bytes",
-                           (unsigned long long)len, (unsigned long long)size);
-    l->header_len = sizeof(first) + (size_t)len;
-    l->header = malloc(l->header_len);
-    if (l->header == NULL)
-        return snapshot_no_memory(err);
-    return read_at(l, l->header, l->header_len, 0, err);
-}
-
-/* The checksum before the parser: what it has to understand is then what a
- * libddp has written, or was made to look like it on purpose. */
-static int parse_header(struct image_read *l, struct ddp_err *err)
-{
-    char digits[SNAPSHOT_DIGITS + 1];
-    uint64_t data_len = l->from->size - l->header_len;
-    if (memcmp(l->header + 8, SNAPSHOT_BEGIN, SNAPSHOT_BEGIN_LEN) != 0)
-        return ddp_err_set(err, DDP_E_CORRUPT,
-                           "header: libddp did not write it, or its beginning "
-                           "is damaged");
-    snapshot_header_hex(digits, l->state, l->header, l->header_len);
-    if (memcmp(digits, l->header + SNAPSHOT_DIGITS_AT, SNAPSHOT_DIGITS) != 0)
-        return ddp_err_set(err, DDP_E_CORRUPT, "header: wrong checksum");
-    return safetensors_parse(l->header + 8, l->header_len - 8, data_len,
-                             &l->parsed, err);
-}
-
-/* A file of a newer libddp is as good as any, but not for this one: no older
- * one may be taken for it in silence. */
-static int check_format(const struct image_read *l, struct ddp_err *err)
-{
-    const char *format = safetensors_value(&l->parsed, SNAPSHOT_FORMAT_KEY);
-    if (format == NULL || strcmp(format, SNAPSHOT_FORMAT) == 0)
-        return 0;
-    return ddp_err_set(err, DDP_E_CONFIG,
-                       "it has format %.16s, and this libddp reads format "
-                       "%s: use the version that wrote it, or a newer one",
-                       format, SNAPSHOT_FORMAT);
-}
-
-static const struct ddp_tensor *find(const struct snapshot_wanted *w,
-                                     const char *name)
-{
-    for (size_t i = 0; i < w->ntensors; i++)
-        if (strcmp(w->tensors[i].name, name) == 0)
-            return &w->tensors[i];
-    return NULL;
+    if (have == NULL)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "tensor '%.80s' is not in the snapshot", t->name);
+    if (have->dtype != t->dtype || have->dims != t->dims ||
+        memcmp(have->shape, t->shape, (size_t)t->dims * sizeof(t->shape[0])) !=
+            0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "tensor '%.80s' has another dtype or shape in "
+                           "the snapshot than in the program",
+                           t->name);
+    return 0;
 }
 
 /* Before the first byte of data is read: what does not fit leaves the caller's
- * tensors as they were. */
-static int check_wanted(const struct image_read *l, struct ddp_err *err)
+ * tensors as they were. Each name is looked up once, in a sorted list: a search
+ * through the caller's array would be quadratic. */
+static int find_targets(struct image_read *l, struct ddp_err *err)
 {
+    const struct safetensors *all = &l->header.parsed;
+    l->targets = calloc(all->ntensors + 1, sizeof(*l->targets));
+    if (l->targets == NULL)
+        return snapshot_no_memory(err);
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
         const struct ddp_tensor *t = &l->wanted->tensors[i];
-        const struct safetensor *have = safetensors_find(&l->parsed, t->name);
-        if (have == NULL)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor '%.80s' is not in the snapshot",
-                               t->name);
-        if (find(l->wanted, t->name) != t)
+        const struct safetensor *have = safetensors_find(all, t->name);
+        if (check_tensor(t, have, err) != 0)
+            return -1;
+        struct load_target *target = &l->targets[have - all->tensors];
+        if (target->asked)
             return ddp_err_set(err, DDP_E_USAGE,
                                "tensor '%.80s' is asked for twice", t->name);
-        if (have->dtype != t->dtype || have->dims != t->dims ||
-            memcmp(have->shape, t->shape,
-                   (size_t)t->dims * sizeof(t->shape[0])) != 0)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor '%.80s' has another dtype or shape in "
-                               "the snapshot than in the program",
-                               t->name);
+        *target = (struct load_target){.asked = true, .to = t->data};
+    }
+    for (size_t i = 0; l->wanted->place != NULL && i < all->ntensors; i++) {
+        const struct ddp_tensor t = snapshot_tensor(&all->tensors[i]);
+        if (!l->targets[i].asked)
+            l->targets[i].to = l->wanted->place(l->wanted->place_ctx, &t);
     }
     return 0;
 }
@@ -150,7 +232,7 @@ static int read_tensor(struct image_read *l,
                        struct ddp_err *err)
 {
     char key[SNAPSHOT_KEY_MAX], digits[SNAPSHOT_DIGITS + 1];
-    uint64_t at = l->header_len + t->begin;
+    uint64_t at = l->header.len + t->begin;
     uint64_t left = t->end - t->begin;
     ddp_assert(t->begin <= t->end); /* safetensors_parse */
     (void)XXH3_128bits_reset(l->state);
@@ -168,7 +250,7 @@ static int read_tensor(struct image_read *l,
     int len = snprintf(key, sizeof(key), SNAPSHOT_DATA_KEY "%s", t->name);
     const char *sum = len < 0 || (size_t)len >= sizeof(key)
                           ? NULL
-                          : safetensors_value(&l->parsed, key);
+                          : safetensors_value(&l->header.parsed, key);
     if (sum != NULL && strcmp(sum, digits) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CORRUPT, "tensor '%.80s' has %s checksum",
@@ -177,12 +259,10 @@ static int read_tensor(struct image_read *l,
 
 static int read_tensors(struct image_read *l, struct ddp_err *err)
 {
-    for (size_t i = 0; i < l->parsed.ntensors; i++) {
-        const struct safetensor *t = &l->parsed.tensors[i];
-        const struct ddp_tensor *to = find(l->wanted, t->name);
-        if (read_tensor(l, t, to == NULL ? NULL : to->data, err) != 0)
+    for (size_t i = 0; i < l->header.parsed.ntensors; i++)
+        if (read_tensor(l, &l->header.parsed.tensors[i], l->targets[i].to,
+                        err) != 0)
             return -1;
-    }
     return 0;
 }
 
@@ -191,7 +271,7 @@ static int read_meta(const struct image_read *l, struct ddp_err *err)
 {
     for (size_t i = 0; i < l->wanted->nmeta; i++) {
         struct ddp_kv *kv = &l->wanted->meta[i];
-        const char *value = safetensors_value(&l->parsed, kv->key);
+        const char *value = safetensors_value(&l->header.parsed, kv->key);
         size_t len = value == NULL ? 0 : strlen(value);
         if (len >= sizeof(kv->value))
             return ddp_err_set(err, DDP_E_CORRUPT,
@@ -199,44 +279,6 @@ static int read_meta(const struct image_read *l, struct ddp_err *err)
                                kv->key, len);
         memcpy(kv->value, value == NULL ? "" : value, len + 1);
     }
-    return 0;
-}
-
-/* A number of libddp's own; `missing` if it is not there, as ddp.step in a file
- * of ddp_snapshot_save. */
-static int read_number(const struct image_read *l,
-                       const char *key,
-                       int64_t missing,
-                       int64_t *value,
-                       struct ddp_err *err)
-{
-    struct ddp_kv kv = {.key = key};
-    const char *text = safetensors_value(&l->parsed, key);
-    *value = missing;
-    if (text == NULL)
-        return 0;
-    if (strlen(text) < sizeof(kv.value)) {
-        memcpy(kv.value, text, strlen(text) + 1);
-        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
-            return 0;
-    }
-    return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is not a number", key);
-}
-
-/* Who wrote it: the fence tells a snapshot of this run from one of a run that
- * was here before. */
-static int read_fence(const struct image_read *l,
-                      struct snapshot_fence *f,
-                      struct ddp_err *err)
-{
-    const char *instance = safetensors_value(&l->parsed, "ddp.instance");
-    if (read_number(l, "ddp.round", -1, &f->round, err) != 0 ||
-        read_number(l, "ddp.step", -1, &f->step, err) != 0)
-        return -1;
-    if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
-        return ddp_err_set(err, DDP_E_CORRUPT,
-                           "header: ddp.instance or ddp.round is missing");
-    memcpy(f->instance, instance, RNG_ID_LEN + 1);
     return 0;
 }
 
@@ -251,15 +293,15 @@ int snapshot_read(const struct snapshot_source *from,
     l.scratch = malloc(SNAPSHOT_PIECE);
     if (l.state == NULL || l.scratch == NULL)
         (void)snapshot_no_memory(err);
-    else if (read_header(&l, err) == 0 && parse_header(&l, err) == 0 &&
-             check_format(&l, err) == 0 && check_wanted(&l, err) == 0 &&
-             read_tensors(&l, err) == 0 && read_meta(&l, err) == 0)
-        rc = read_fence(&l, fence, err);
-    safetensors_free(&l.parsed);
+    else if (snapshot_header_read(&l.header, from, err) == 0 &&
+             find_targets(&l, err) == 0 && read_tensors(&l, err) == 0)
+        rc = read_meta(&l, err);
+    *fence = l.header.fence;
+    snapshot_header_free(&l.header);
     if (l.state != NULL)
         (void)XXH3_freeState(l.state); /* cannot fail */
     free(l.scratch);
-    free(l.header);
+    free(l.targets);
     return rc;
 }
 
@@ -381,6 +423,26 @@ static int load_prev(struct ddp *d,
     return rc;
 }
 
+static int load_newest(struct ddp *d,
+                       const char *path,
+                       const struct snapshot_wanted *wanted,
+                       struct ddp_snapshot_info *info,
+                       struct ddp_error *err)
+{
+    struct ddp_err why;
+    struct ddp_snapshot_info full = {.size = 0};
+    if (snapshot_check_tensors(wanted->tensors, wanted->ntensors, &why) != 0)
+        return rt_fail(err, &why);
+    int rc = load_one(d, path, wanted, &full, &why);
+    /* Not after USAGE, which the older one would only repeat, nor if there is
+     * none: a .prev without its file was left by somebody's rm. */
+    if (rc != 0 && (why.code == DDP_E_CORRUPT || why.code == DDP_E_IO))
+        rc = load_prev(d, path, wanted, &full, &why);
+    if (info != NULL)
+        abi_give(info, &full, sizeof(full), ABI_SNAPSHOT_INFO_MIN);
+    return rc == 0 ? 0 : rt_fail(err, &why);
+}
+
 int ddp_snapshot_load(struct ddp *d,
                       const char *path,
                       const struct ddp_tensor *tensors,
@@ -390,17 +452,21 @@ int ddp_snapshot_load(struct ddp *d,
                       struct ddp_snapshot_info *info,
                       struct ddp_error *err)
 {
-    struct ddp_err why;
-    struct ddp_snapshot_info full = {.size = 0};
-    const struct snapshot_wanted wanted = {tensors, meta, ntensors, nmeta};
-    if (snapshot_check_tensors(tensors, ntensors, &why) != 0)
-        return rt_fail(err, &why);
-    int rc = load_one(d, path, &wanted, &full, &why);
-    /* Not after USAGE, which the older one would only repeat, nor if there is
-     * none: a .prev without its file was left by somebody's rm. */
-    if (rc != 0 && (why.code == DDP_E_CORRUPT || why.code == DDP_E_IO))
-        rc = load_prev(d, path, &wanted, &full, &why);
-    if (info != NULL)
-        abi_give(info, &full, sizeof(full), ABI_SNAPSHOT_INFO_MIN);
-    return rc == 0 ? 0 : rt_fail(err, &why);
+    const struct snapshot_wanted wanted = {
+        .tensors = tensors, .ntensors = ntensors, .meta = meta, .nmeta = nmeta};
+    return load_newest(d, path, &wanted, info, err);
+}
+
+int ddp_snapshot_load_into(struct ddp *d,
+                           const char *path,
+                           ddp_place_fn *place,
+                           void *ctx,
+                           struct ddp_kv *meta,
+                           size_t nmeta,
+                           struct ddp_snapshot_info *info,
+                           struct ddp_error *err)
+{
+    const struct snapshot_wanted wanted = {
+        .meta = meta, .nmeta = nmeta, .place = place, .place_ctx = ctx};
+    return load_newest(d, path, &wanted, info, err);
 }

@@ -10,8 +10,8 @@
  * tensor lies, write makes the header.
  *
  * Failure modes: a header that is cut, damaged or made by an enemy (CORRUPT,
- * with the name of the tensor); names that no header can have (USAGE, in write
- * only); no memory.
+ * with the name of the tensor); a dtype that is not known (CONFIG); names that
+ * no header can have (USAGE, in write only); no memory.
  */
 #include "worker_rt/snapshot/safetensors.h"
 
@@ -37,10 +37,14 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [DDP_F64] = {"F64", 8},   [DDP_F32] = {"F32", 4}, [DDP_F16] = {"F16", 2},
-    [DDP_BF16] = {"BF16", 2}, [DDP_I64] = {"I64", 8}, [DDP_I32] = {"I32", 4},
-    [DDP_I16] = {"I16", 2},   [DDP_I8] = {"I8", 1},   [DDP_U8] = {"U8", 1},
-    [DDP_BOOL] = {"BOOL", 1},
+    [DDP_F64] = {"F64", 8},         [DDP_F32] = {"F32", 4},
+    [DDP_F16] = {"F16", 2},         [DDP_BF16] = {"BF16", 2},
+    [DDP_I64] = {"I64", 8},         [DDP_I32] = {"I32", 4},
+    [DDP_I16] = {"I16", 2},         [DDP_I8] = {"I8", 1},
+    [DDP_U8] = {"U8", 1},           [DDP_BOOL] = {"BOOL", 1},
+    [DDP_F8_E4M3] = {"F8_E4M3", 1}, [DDP_F8_E5M2] = {"F8_E5M2", 1},
+    [DDP_U64] = {"U64", 8},         [DDP_U32] = {"U32", 4},
+    [DDP_U16] = {"U16", 2},
 };
 #define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
@@ -153,14 +157,22 @@ static int exact(const cJSON *item, uint64_t *value)
     return 0;
 }
 
-static int find_dtype(const char *name, enum ddp_dtype *dtype)
+/* One that is not known is no damage: what wrote it is newer than this, or
+ * another program. */
+static int
+read_dtype(const cJSON *name, struct safetensor *t, struct ddp_err *err)
 {
+    if (!cJSON_IsString(name))
+        return bad(err, "a dtype that is not a string for", t->name);
     for (size_t i = 1; i < DTYPES; i++)
-        if (strcmp(name, dtypes[i].name) == 0) {
-            *dtype = (enum ddp_dtype)i;
+        if (strcmp(name->valuestring, dtypes[i].name) == 0) {
+            t->dtype = (enum ddp_dtype)i;
             return 0;
         }
-    return -1;
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "tensor '%.80s' has the dtype '%.16s', which this "
+                       "libddp does not know: use a newer one",
+                       t->name, name->valuestring);
 }
 
 /* An empty list is a scalar; a dimension may be 0. */
@@ -219,10 +231,7 @@ read_tensor(const cJSON *item, struct safetensor *t, struct ddp_err *err)
     if (fields != 3 || dtype == NULL || shape == NULL || offsets == NULL)
         return bad(err, "other fields than dtype, shape and data_offsets for",
                    t->name);
-    if (!cJSON_IsString(dtype) ||
-        find_dtype(dtype->valuestring, &t->dtype) != 0)
-        return bad(err, "an unknown dtype for", t->name);
-    if (read_shape(shape, t, err) != 0)
+    if (read_dtype(dtype, t, err) != 0 || read_shape(shape, t, err) != 0)
         return -1;
     return read_offsets(offsets, t, err);
 }

@@ -49,7 +49,8 @@ struct safetensors {
 
 /*
  * Understands a header of `len` bytes (without the 8 before it) whose file has
- * `data_len` bytes of data. CORRUPT, NOMEM. On success the caller frees with
+ * `data_len` bytes of data. CORRUPT, CONFIG (a dtype that is not known), NOMEM.
+ * On success the caller frees with
  * safetensors_free.
  */
 int safetensors_parse(const uint8_t *json,

@@ -1,11 +1,12 @@
 /*
  * worker_rt/snapshot/save: files that are never torn.
  *
- * Everything goes into <path>.tmp.<random>, which is locked for as long as its
- * writer lives; then fsync, <path> gets the second name <path>.prev, and the
- * new file is renamed over <path>. Whenever the writer or the machine stops,
- * <path> is the old snapshot or the new one, whole. A writer that is killed
- * leaves its temporary file; the next writer finds it unlocked and removes it.
+ * Everything goes into a temporary file (atomic_file), which is locked for as
+ * long as its writer lives; then fsync, <path> gets the second name
+ * <path>.prev, and the new file is renamed over <path>. Whenever the writer or
+ * the machine stops, <path> is the old snapshot or the new one, whole. A writer
+ * that is killed leaves its temporary file; the next writer finds it unlocked
+ * and removes it.
  *
  * Failure modes: the disk is full or fails (IO: the temporary file goes, <path>
  * is what it was); the file system has no hard links (no .prev is kept); the
@@ -184,7 +185,8 @@ int ddp_snapshot_save(struct ddp *d,
         open_place(&s.place, path, &why) != 0)
         goto out;
     atomic_file_sweep(s.place.dir, s.place.base);
-    s.fd = atomic_file_create(s.place.dir, s.place.base, s.temp, &why);
+    s.fd = atomic_file_create(s.place.dir, s.place.base, atomic_file_temp_name,
+                              s.temp, &why);
     if (s.fd < 0 || write_file(&s, &why) != 0 || put_in_place(&s, &why) != 0)
         goto out;
     snapshot_remember(d, &s.written);

@@ -44,6 +44,15 @@ int snapshot_no_memory(struct ddp_err *err)
     return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
 }
 
+struct ddp_tensor snapshot_tensor(const struct safetensor *t)
+{
+    struct ddp_tensor made = {
+        .name = t->name, .dtype = t->dtype, .dims = t->dims};
+    _Static_assert(sizeof(made.shape) == sizeof(t->shape), "all dims");
+    memcpy(made.shape, t->shape, sizeof(made.shape));
+    return made;
+}
+
 int snapshot_check_tensors(const struct ddp_tensor *t,
                            size_t n,
                            struct ddp_err *err)

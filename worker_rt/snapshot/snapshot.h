@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/err.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/snapshot/safetensors.h"
 
 #define SNAPSHOT_HEADER_KEY "ddp.header"
 #define SNAPSHOT_DATA_KEY   "ddp.data."
@@ -68,18 +69,37 @@ struct snapshot_source {
 
 /* What the caller wants to load; all zero: only look whether it is whole. */
 struct snapshot_wanted {
-    const struct ddp_tensor *tensors;
+    const struct ddp_tensor *tensors; /* all of them must be there */
     struct ddp_kv *meta;
     size_t ntensors;
     size_t nmeta;
+    ddp_place_fn *place; /* says where the others go; NULL: nowhere */
+    void *place_ctx;
 };
 
 /* The run and the round that wrote it. */
 struct snapshot_fence {
     char instance[33];
     int64_t round;
-    int64_t step; /* -1: it does not say */
+    int64_t step;              /* -1: it does not say */
+    char sum[SNAPSHOT_DIGITS]; /* the header's checksum: as the header has those
+                                * of all tensors, it tells whole images apart */
 };
+
+/* A header that has been read. All zero: nothing to free. */
+struct snapshot_header {
+    uint8_t *bytes; /* with the 8 of its length */
+    size_t len;
+    struct safetensors parsed;
+    struct snapshot_fence fence;
+};
+
+/* Reads the header only, and compares its checksum. CORRUPT, CONFIG (of a newer
+ * libddp), NOMEM, what `read` says. On success the caller frees it. */
+int snapshot_header_read(struct snapshot_header *h,
+                         const struct snapshot_source *from,
+                         struct ddp_err *err);
+void snapshot_header_free(struct snapshot_header *h);
 
 /* Every byte once, into the caller's buffers if it is wanted, its checksums
  * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
@@ -91,6 +111,22 @@ int snapshot_read(const struct snapshot_source *from,
 /* A source's `read`; `ctx` is an int, the descriptor. CORRUPT: it ends. */
 int snapshot_read_fd(
     void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
+
+/* Makes a tensor of the program's from one of a file; without data. */
+struct ddp_tensor snapshot_tensor(const struct safetensor *t);
+
+/*
+ * Tells `fn` of a snapshot, as its header says, or why that cannot be read.
+ * `s` has what its place says of it: path, step and round. `*more` becomes
+ * what `fn` returned. NOMEM.
+ */
+int snapshot_tell(const struct ddp *d,
+                  struct ddp_listed *s,
+                  const struct snapshot_source *from,
+                  ddp_list_fn *fn,
+                  void *ctx,
+                  bool *more,
+                  struct ddp_err *err);
 
 /* A regular file, for reading; -1: NOINPUT, IO, CORRUPT. */
 int snapshot_open(int dir,

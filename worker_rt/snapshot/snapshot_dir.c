@@ -427,6 +427,8 @@ int snapshot_dir_put(const struct snapshot_dir *s,
     if (atomic_file_put(s->fd, name, data, len, stop, err) != 0)
         return ddp_err_wrap(err, "%s", name);
     prune(s, name, keep);
+    /* What another host left is old enough at some later time only. */
+    atomic_file_sweep(s->fd, NULL);
     return 0;
 }
 
@@ -444,7 +446,7 @@ int snapshot_dir_mark(struct snapshot_dir *s,
                       struct ddp_err *err)
 {
     char name[ATOMIC_FILE_NAME_MAX];
-    *fd = atomic_file_create(s->fd, MARK, name, err);
+    *fd = atomic_file_create(s->fd, MARK, atomic_file_plain_name, name, err);
     if (*fd < 0)
         return -1;
     ddp_assert(strlen(name) > ATOMIC_FILE_RANDOM);

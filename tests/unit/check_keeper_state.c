@@ -1,0 +1,161 @@
+/* clang-format off */
+/* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
+/* links: tests/lib/rt_keeper */
+/* libs: -luv -lcjson -lxxhash */
+/* clang-format on */
+/*
+ * What a rank has for itself comes back with the snapshot that it was saved
+ * with: to that rank, and to any other that asks.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/rt_comm.h"
+#include "tests/lib/rt_keeper.h"
+#include "tests/lib/rt_world.h"
+#include "tests/lib/suite.h"
+#include "worker_rt/ddp.h"
+
+#define MAX 24
+
+static struct worker *start_node(int rank, size_t max, bool later)
+{
+    char text[16];
+    const struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                         .folder = "s",
+                                         .later = later,
+                                         .rank_state_max = max};
+    (void)snprintf(text, sizeof(text), "%d", rank); /* fits */
+    RT_CHECK(setenv("LOCAL_RANK", "0", 1) == 0);
+    RT_CHECK(setenv("LOCAL_WORLD_SIZE", "1", 1) == 0);
+    RT_CHECK(setenv("GROUP_RANK", text, 1) == 0);
+    return worker_start(&conf);
+}
+
+static void set(struct worker *w, const char *word, int rank, int step)
+{
+    char text[MAX + 1];
+    (void)snprintf(text, sizeof(text), "%s %d %d", word, rank, step); /* fits */
+    RT_OK(ddp_keeper_set_rank_state(w->k, text, strlen(text), &w->e), w->e);
+}
+
+static bool has(const struct worker *w, int rank, const char *wanted)
+{
+    size_t len = 99;
+    const void *state = ddp_keeper_rank_state(w->k, rank, &len);
+    if (wanted == NULL)
+        return state == NULL && len == 0;
+    return state != NULL && len == strlen(wanted) &&
+           memcmp(state, wanted, len) == 0;
+}
+
+/* Steps 1 to 3; rank 1 has no state in step 2, and none that is empty. */
+static int save_states(int rank, void *arg)
+{
+    const bool *later = arg;
+    struct worker *w = start_node(rank, MAX, *later);
+    RT_CHECK(has(w, rank, NULL)); /* nothing was loaded */
+    for (int step = 1; step <= 3; step++) {
+        if (rank == 0 || step == 3)
+            set(w, "rank", rank, step);
+        if (rank == 2)
+            RT_OK(ddp_keeper_set_rank_state(w->k, NULL, 0, &w->e), w->e);
+        RT_OK(worker_save(w, step, true), w->e);
+        set(w, "later", rank, step); /* of the next save */
+        if (rank == 1 && step == 1)
+            set(w, "only", 5, 0);
+    }
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    worker_stop(w);
+    return 0;
+}
+
+static int load_states(int rank, void *arg)
+{
+    (void)arg;
+    struct worker *w = start_node(rank, MAX + 8, false);
+    RT_CHECK(worker_load(w) == 3);
+    RT_CHECK(has(w, 0, "rank 0 3") && has(w, 1, "rank 1 3"));
+    RT_CHECK(has(w, 2, "") && has(w, 3, NULL) && has(w, -1, NULL));
+    worker_stop(w);
+    return 0;
+}
+
+/* On as many ranks as saved it, and on fewer; with another maximum. */
+START_TEST(test_keeper_state_of_each_rank_comes_back)
+{
+    bool later = _i == 1;
+    in_round(INSTANCE, 1);
+    rt_world_run(3, save_states, &later, 10000);
+    rt_world_run(3, load_states, NULL, 10000);
+    rt_world_run(2, load_states, NULL, 10000);
+}
+END_TEST
+
+/* The newest is damaged: the states are those of the one before. A rank that
+ * had set none has none. */
+START_TEST(test_keeper_state_is_that_of_what_was_loaded)
+{
+    bool later = false;
+    in_round(INSTANCE, 1);
+    rt_world_run(3, save_states, &later, 10000);
+    damage_file("s/step-000000000003.r1.01234567.safetensors", 13000);
+    struct worker *w = start_node(0, MAX, false);
+    ck_assert_int_eq(worker_load(w), 2);
+    ck_assert(has(w, 0, "rank 0 2") && has(w, 1, "only 5 0"));
+    worker_stop(w);
+}
+END_TEST
+
+/* A keeper without them saves and loads as before, and a load without them
+ * leaves none of the load before. */
+START_TEST(test_keeper_state_is_not_needed)
+{
+    in_round(INSTANCE, 1);
+    struct worker *w = start_node(0, 0, false);
+    struct ddp_error e;
+    ck_assert_int_eq(ddp_keeper_set_rank_state(w->k, "x", 1, &e), -1);
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    RT_OK(worker_save(w, 8, true), w->e);
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    worker_stop(w);
+    w = start_node(0, MAX, false);
+    ck_assert_int_eq(ddp_keeper_set_rank_state(w->k, "x", MAX + 1, &e), -1);
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_int_eq(worker_load(w), 8);
+    ck_assert(has(w, 0, NULL));
+    set(w, "only", 1, 0);
+    RT_OK(worker_save(w, 9, true), w->e);
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    ck_assert_int_eq(worker_load(w), 9);
+    ck_assert(has(w, 0, "only 1 0"));
+    worker_stop(w);
+    w = start_node(0, 0, false);
+    ck_assert_int_eq(worker_load(w), 9);
+    ck_assert(has(w, 0, NULL));
+    worker_stop(w);
+    const struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                         .rank_state_max = SIZE_MAX / 2};
+    struct ddp *d = rt_init();
+    struct ddp_comm *comm = rt_join(d, 0);
+    ck_assert_ptr_null(ddp_keeper_new(d, comm, &conf, &e));
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ddp_comm_free(comm);
+    ddp_free(d);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("keeper_state");
+    TCase *t = tcase_create("all");
+    tcase_add_checked_fixture(t, keeper_place, keeper_leave);
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, test_keeper_state_of_each_rank_comes_back, 0, 2);
+    tcase_add_test(t, test_keeper_state_is_that_of_what_was_loaded);
+    tcase_add_test(t, test_keeper_state_is_not_needed);
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
