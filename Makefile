@@ -147,8 +147,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
-	addresses same_call) \
+	$(call of,worker_rt/comm,comm cpu nccl nccl_lib nccl_wait wire head \
+	reduce meet addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir keeper keeper_prove keeper_load \
 	device_copy safetensors) \
@@ -233,7 +233,10 @@ $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/worker_rt/comm/nccl_lib.o: \
+# Loops over elements.
+$(B)/obj/worker_rt/comm/reduce.o: CFLAGS += -O3
+
+$(addprefix $(B)/obj/worker_rt/comm/,nccl.o nccl_lib.o nccl_wait.o): \
 	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:
@@ -294,7 +297,8 @@ install: all
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
 		worker_rt/ddp.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
-	install -m 644 worker_rt/ddp.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 worker_rt/ddp.h worker_rt/ddp_comm.h \
+		$(DESTDIR)$(PREFIX)/include
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
 		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system

@@ -37,10 +37,14 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [DDP_F64] = {"F64", 8},   [DDP_F32] = {"F32", 4}, [DDP_F16] = {"F16", 2},
-    [DDP_BF16] = {"BF16", 2}, [DDP_I64] = {"I64", 8}, [DDP_I32] = {"I32", 4},
-    [DDP_I16] = {"I16", 2},   [DDP_I8] = {"I8", 1},   [DDP_U8] = {"U8", 1},
-    [DDP_BOOL] = {"BOOL", 1},
+    [DDP_F64] = {"F64", 8},         [DDP_F32] = {"F32", 4},
+    [DDP_F16] = {"F16", 2},         [DDP_BF16] = {"BF16", 2},
+    [DDP_I64] = {"I64", 8},         [DDP_I32] = {"I32", 4},
+    [DDP_I16] = {"I16", 2},         [DDP_I8] = {"I8", 1},
+    [DDP_U8] = {"U8", 1},           [DDP_BOOL] = {"BOOL", 1},
+    [DDP_F8_E4M3] = {"F8_E4M3", 1}, [DDP_F8_E5M2] = {"F8_E5M2", 1},
+    [DDP_U64] = {"U64", 8},         [DDP_U32] = {"U32", 4},
+    [DDP_U16] = {"U16", 2},
 };
 #define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
