@@ -179,9 +179,10 @@ DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
  * have a connection compare their calls.
  *
  * A send may wait until the peer receives. If two ranks send to each other, or
- * several in a circle, each puts its sends and receives into a group. Two
- * sends in host memory that wait for each other are a CONFLICT after a second;
- * two receives wait until `timeout_ms`.
+ * several in a circle, each puts its sends and receives into a group. In host
+ * memory it is a CONFLICT, after two or three seconds, if two ranks wait for
+ * each other (both only send, or only receive), or one waits for another that
+ * has gone on to a collective. A circle of more ranks waits until `timeout_ms`.
  */
 DDP_API int ddp_comm_send(struct ddp_comm *c,
                           const void *data,

@@ -535,6 +535,10 @@ static const struct {
     {"a send and a barrier", 2, "send number 1 with length 400 (F32)"},
     {"a send that nobody asks for", 4,
      "barrier number 2, send number 1 with length 8388608"},
+    {"two receives", 2, "receive number 1, and a receive of what rank"},
+    {"a receive of what nobody sends", 4,
+     "barrier number 2, and a receive of what rank 3 should send"},
+    {"a group and a barrier", 4, "barrier number 2, and a receive of what"},
     {"two sends", 2, "send number 1, send number 1 with length 8388608 (U8)"},
 };
 
@@ -570,6 +574,19 @@ static int call_mine(struct ddp_comm *c, int i, int rank, struct ddp_error *e)
         return rank == 0 ? ddp_comm_send(c, in, 100, DDP_F32, 1, e) : 0;
     case 8:
         return rank == 0 ? ddp_comm_send(c, big, BIG, DDP_U8, 3, e) : 0;
+    case 9:
+        return ddp_comm_recv(c, in, 100, DDP_F32, 1 - rank, e);
+    case 10:
+        return rank == 0 ? ddp_comm_recv(c, in, 100, DDP_F32, 3, e) : 0;
+    case 11: /* the first send goes through, the receive never */
+        RT_OK(ddp_comm_group_start(c, e), *e);
+        if (rank == 0)
+            RT_OK(ddp_comm_send(c, in, 100, DDP_F32, 3, e), *e);
+        if (rank == 0)
+            RT_OK(ddp_comm_recv(c, out, 100, DDP_F32, 3, e), *e);
+        if (rank == 3)
+            RT_OK(ddp_comm_recv(c, out, 100, DDP_F32, 0, e), *e);
+        return ddp_comm_group_end(c, e);
     default:
         return ddp_comm_send(c, big, BIG, DDP_U8, 1 - rank, e);
     }
@@ -610,6 +627,39 @@ START_TEST(test_calls_that_differ_are_a_conflict)
     }
     ck_assert_msg(said, "%s: %s; %s", disagreements[_i].what, noted->text[0],
                   noted->text[1]);
+}
+END_TEST
+
+/* A sender that takes its time gets a note, and then others' calls come:
+ * nothing of that is a conflict. */
+static int send_late(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    static float data[100000];
+    (void)arg;
+    for (int turn = 0; turn < 2; turn++) {
+        size_t n = turn == 0 ? 1 : 100000;
+        if (rank == 0)
+            (void)usleep(1300000);
+        if (rank == 0)
+            RT_OK(ddp_comm_send(c, data, n, DDP_F32, 1, &e), e);
+        if (rank == 1)
+            RT_OK(ddp_comm_recv(c, data, n, DDP_F32, 0, &e), e);
+        RT_OK(ddp_comm_barrier(c, &e), e);
+        RT_OK(ddp_comm_allreduce(c, data, n, DDP_F32, &e), e);
+    }
+    /* Now all wait for rank 2, which is neither's affair. */
+    if (rank == 2)
+        (void)usleep(1300000);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_of_a_slow_sender_are_no_conflict)
+{
+    rt_world_run(3, send_late, NULL, DEADLINE_MS);
 }
 END_TEST
 
@@ -689,6 +739,7 @@ static Suite *calls_suite(void)
     tcase_add_loop_test(
         t, test_calls_that_differ_are_a_conflict, 0,
         (int)(sizeof(disagreements) / sizeof(disagreements[0])));
+    tcase_add_test(t, test_calls_of_a_slow_sender_are_no_conflict);
     tcase_add_test(t, test_calls_with_wrong_arguments_do_no_harm);
     suite_add_tcase(s, t);
     return s;

@@ -143,18 +143,18 @@ struct control {
 
 static int died(struct wire *w, struct ddp_err *err)
 {
-    w->blame = (struct wire_blame){WIRE_DIED, 1};
+    w->blame = (struct wire_blame){.why = WIRE_DIED, .rank = 1};
     return ddp_err_set(err, DDP_E_PEER, "rank 1 died");
 }
 
 int wire_watch(struct wire *w, struct ddp_err *err)
 {
     if (atomic_load(&w->aborted)) {
-        w->blame = (struct wire_blame){WIRE_ABORTED, 0};
+        w->blame = (struct wire_blame){.why = WIRE_ABORTED, .rank = 0};
         return ddp_err_set(err, DDP_E_ABORTED, "aborted");
     }
     if (w->deadline_us > 0 && mono_now_us() > w->deadline_us) {
-        w->blame = (struct wire_blame){WIRE_LATE, 0};
+        w->blame = (struct wire_blame){.why = WIRE_LATE, .rank = 0};
         return ddp_err_set(err, DDP_E_TIMEOUT, "late");
     }
     return other.gives == 0 && other.unnoticed-- <= 0 ? died(w, err) : 0;
@@ -170,7 +170,7 @@ int wire_begin(struct wire *w,
 
 void wire_blame_conflict(struct wire *w)
 {
-    w->blame = (struct wire_blame){WIRE_DIFFERS, 0};
+    w->blame = (struct wire_blame){.why = WIRE_DIFFERS, .rank = 0};
 }
 
 /* No program here sends anything to one rank. */
@@ -193,7 +193,7 @@ int wire_attend(struct wire *w,
     if (w->broken)
         return -1;
     w->head.kind = (uint16_t)kind;
-    w->blame = (struct wire_blame){WIRE_FAILED, 0};
+    w->blame = (struct wire_blame){.why = WIRE_FAILED, .rank = 0};
     w->deadline_us = timeout_us == MONO_NEVER ? 0 : mono_now_us() + timeout_us;
     return 0;
 }

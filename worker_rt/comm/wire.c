@@ -7,11 +7,11 @@
  * Failure modes. A rank that waits, waits for a rank that waits too or has
  * failed. So when a rank fails and shuts its connections, the failure reaches
  * all ranks, one wake-up per hop; but to the next rank it looks as if that one
- * had died. Therefore each peer has a second connection, which carries one
- * message only: which rank is to blame, and for what (struct wire_blame). It
- * cannot go over the first connection: a message may be cut there at any byte,
- * and what follows the cut would be taken for its data. An end without that
- * message is a death.
+ * had died. Therefore each peer has a second connection, whose last message
+ * says which rank is to blame, and for what (struct wire_blame). It cannot go
+ * over the first connection: a message may be cut there at any byte, and what
+ * follows the cut would be taken for its data. An end without that message is a
+ * death.
  *
  * The blame is sent before anything is shut. When data ends, the blame has
  * mostly come too; it is waited for a little, since two connections may
@@ -21,18 +21,18 @@
  * gave up ends the wait. A peer that is gone without a message may also have
  * finished the very last collective and ended early: so the work goes on then,
  * and fails when nothing has moved for GONE_US. A cut line shows nothing at
- * all: see is_silent.
+ * all: see blame_is_silent.
  *
  * Ranks that are in different calls find out by the heads of messages. Two such
  * ranks may also wait for a third each, and never read what the other has sent:
  * so a rank that was blocked for LOOK_US looks at messages that it did not ask
- * for, see head_is_stray.
+ * for, see head_is_stray. And a rank that waits to receive says so to the one
+ * that should send, which may have gone on without, or wait to receive itself:
+ * see blame_waits_in_vain.
  */
 #include "worker_rt/comm/wire.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,19 +49,6 @@
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
 #define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
-/* Behind "rank N". */
-static const char *const why_texts[] = {
-    [WIRE_DIED] = "died",
-    [WIRE_SILENT] = "is silent: its host is down or the network is cut",
-    [WIRE_LEFT] = "left early",
-    [WIRE_ABORTED] = "aborted it",
-    [WIRE_LATE] = "ran out of time",
-    [WIRE_DIFFERS] = "found ranks that are in different calls",
-    [WIRE_FAILED] = "failed",
-};
-_Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
-               "one for each");
-
 _Static_assert(WIRE_PEERS_MAX *COMM_LANES <= COMM_LINKS_MAX, "see meet");
 
 /* -- who is to blame ------------------------------------------------------- */
@@ -74,7 +61,7 @@ static const char *kind_name(const struct wire *w)
 
 static struct wire_blame blame_for(enum wire_why why, int rank)
 {
-    return (struct wire_blame){(uint32_t)why, (uint32_t)rank};
+    return (struct wire_blame){.why = (uint32_t)why, .rank = (uint32_t)rank};
 }
 
 /* Fails with `blame`, which wire_end passes on. */
@@ -84,19 +71,12 @@ static int give_up(struct wire *w, struct wire_blame blame, struct ddp_err *err)
     w->blame = blame;
     return ddp_err_set(
         err, blame.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
-        "%s: rank %u %s", kind_name(w), blame.rank, why_texts[blame.why]);
+        "%s: rank %u %s", kind_name(w), blame.rank, blame_text(blame.why));
 }
 
 static bool is_pause(int error)
 {
     return error == EAGAIN || error == EINTR;
-}
-
-/* How a connection ended, from errno: 0 is an end of file. */
-static enum wire_why ending(int error)
-{
-    return error == 0 || error == ECONNRESET || error == EPIPE ? WIRE_DIED
-                                                               : WIRE_SILENT;
 }
 
 /* An error of a call on a connection that is not about the connection: the
@@ -129,30 +109,43 @@ static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
     w->moved_us = mono_now_us();
 }
 
-/* Reads what has come of a peer's blame. One that makes no sense counts as
- * none. */
-static void hear(struct wire *w, struct wire_peer *p)
+/* Reads what has come of a peer's next message. One that makes no sense counts
+ * as none. Whether it was a note. */
+static bool hear_one(struct wire *w, struct wire_peer *p)
 {
     struct wire_blame *said = &p->blame;
-    if (p->state != WIRE_HERE)
-        return;
     ddp_assert(p->have < sizeof(*said));
     ssize_t n = recv(p->blame_fd, (uint8_t *)said + p->have,
                      sizeof(*said) - p->have, MSG_DONTWAIT);
     if (n < 0 && is_pause(errno))
-        return;
+        return false;
     if (n <= 0) {
-        mark_gone(w, p, ending(n == 0 ? 0 : errno));
-        return;
+        mark_gone(w, p, blame_ending(n == 0 ? 0 : errno));
+        return false;
     }
     p->have += (size_t)n;
     if (p->have < sizeof(*said))
-        return;
+        return false;
+    if (blame_is_note(said)) {
+        p->note = *said;
+        p->have = 0;
+        return true;
+    }
     if (said->why >= 1 && said->why < WIRE_WHYS &&
         said->rank < (uint32_t)w->world)
         p->state = WIRE_BLAMED;
     else
         mark_gone(w, p, WIRE_DIED);
+    return false;
+}
+
+/* Notes and the blame behind them: a rank gives one note for each call, so no
+ * sound one gives many at a time. */
+static void hear(struct wire *w, struct wire_peer *p)
+{
+    for (int i = 0; i < 8 && p->state == WIRE_HERE; i++)
+        if (!hear_one(w, p))
+            return;
 }
 
 /*
@@ -162,7 +155,7 @@ static void hear(struct wire *w, struct wire_peer *p)
  */
 static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
 {
-    enum wire_why why = ending(errno);
+    enum wire_why why = blame_ending(errno);
     int64_t now_us = mono_now_us(), until_us = now_us + BLAME_US;
     struct pollfd pfd = {.fd = p->blame_fd, .events = POLLIN};
     for (hear(w, p); p->state == WIRE_HERE && now_us < until_us; hear(w, p)) {
@@ -347,26 +340,6 @@ static int64_t stalled_at_us(const struct wire *w)
            rt_stop_patience_us();
 }
 
-/*
- * Whether the peer's kernel has acknowledged nothing for DIAL_SILENT_MS though
- * we sent, or probed its closed window, more than once since. A peer that is
- * merely busy or stopped acknowledges.
- *
- * TCP_USER_TIMEOUT is no substitute: it also ends the connection to a peer that
- * is alive and does not read for that long (zero window; seen on Linux 6.18),
- * and a rank that saves a snapshot, or was paused, does not read. If nothing is
- * under way, keepalive finds a cut line.
- */
-static bool is_silent(int fd)
-{
-    struct tcp_info info = {0};
-    socklen_t len = sizeof(info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-        return false;
-    return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
-           info.tcpi_last_ack_recv >= DIAL_SILENT_MS;
-}
-
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
@@ -380,7 +353,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
     for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE || !is_silent(w->peers[i].fd))
+        if (w->peers[i].state != WIRE_HERE || !blame_is_silent(w->peers[i].fd))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);
@@ -391,6 +364,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
 /* Which peers are asked for data, and which are sent some. */
 struct asked {
     short events[WIRE_PEERS_MAX]; /* POLLIN, POLLOUT */
+    bool silent[WIRE_PEERS_MAX];  /* nothing has come of what is awaited */
 };
 
 /* Looks at messages that were not asked for. */
@@ -411,12 +385,53 @@ check_unread(struct wire *w, const struct asked *asked, struct ddp_err *err)
     return 0;
 }
 
+static int
+check_notes(struct wire *w, const struct asked *asked, struct ddp_err *err)
+{
+    for (size_t i = 0; i < w->npeers; i++) {
+        const struct wire_peer *p = &w->peers[i];
+        char ours[HEAD_TEXT];
+        if (!blame_waits_in_vain(&p->note, &w->head, p->sent, p->got,
+                                 (asked->events[i] & POLLIN) != 0))
+            continue;
+        wire_blame_conflict(w);
+        head_describe(ours, &w->head);
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "rank %d and rank %d are in different calls: %s, "
+                           "and a receive of what rank %d should send",
+                           w->rank, p->rank, ours, w->rank);
+    }
+    return 0;
+}
+
+/* Tells the peers from which nothing has come what this rank waits for. Twenty
+ * bytes for each call fit, else they are not there: nobody rests on them. */
+static void give_notes(struct wire *w, const struct asked *asked)
+{
+    bool between = w->head.kind == WIRE_RECV || w->head.kind == WIRE_GROUP;
+    for (size_t i = 0; between && !w->noted && i < w->npeers; i++) {
+        const struct wire_peer *p = &w->peers[i];
+        const struct wire_blame note = {
+            .why = w->head.kind == WIRE_RECV ? WIRE_WAITS_ALONE : WIRE_WAITS,
+            .rank = (uint32_t)w->rank,
+            .seq = w->head.seq,
+            .got = p->got,
+            .sent = p->sent};
+        if (asked->silent[i])
+            (void)send(p->blame_fd, &note, sizeof(note),
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    w->noted = true;
+}
+
 /* What may end a wait, besides the awaited data and the blames of peers. */
 static int
 check_time(struct wire *w, const struct asked *asked, struct ddp_err *err)
 {
-    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0)
+    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0 ||
+        check_notes(w, asked, err) != 0)
         return -1;
+    give_notes(w, asked);
     if (mono_now_us() < stalled_at_us(w))
         return 0;
     w->blame = blame_for(WIRE_ABORTED, w->rank);
@@ -449,9 +464,13 @@ ask(const struct wire *w, const struct traffic *t, struct asked *asked)
     for (size_t i = t->outs_done; i < t->nouts; i++)
         if (!finished(&t->outs[i]))
             asked->events[t->outs[i].peer - w->peers] |= POLLOUT;
-    for (size_t i = t->ins_done; i < t->nins; i++)
-        if (!finished(&t->ins[i]))
-            asked->events[t->ins[i].peer - w->peers] |= POLLIN;
+    for (size_t i = t->nins; i-- > t->ins_done;) { /* the first one counts */
+        const struct wire_xfer *x = &t->ins[i];
+        if (finished(x))
+            continue;
+        asked->events[x->peer - w->peers] |= POLLIN;
+        asked->silent[x->peer - w->peers] = x->done == 0;
+    }
 }
 
 /* Blocks until something may go on. What can still be finished is: blames are
@@ -460,7 +479,7 @@ static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
 {
     struct pollfd pfd[1 + 2 * WIRE_PEERS_MAX];
     struct pollfd *data = pfd + 1, *blames = data + w->npeers;
-    struct asked asked = {{0}};
+    struct asked asked = {.events = {0}};
     bool goes_on = false;
     ask(w, t, &asked);
     pfd[0] = (struct pollfd){.fd = w->abort_fd, .events = POLLIN};
@@ -509,6 +528,13 @@ int wire_watch(struct wire *w, struct ddp_err *err)
     return check_peers(w, err);
 }
 
+/* One that is done counts, if it is between two ranks. */
+static void count_done(const struct wire_xfer *x, uint32_t *counter)
+{
+    if (finished(x) && x->head.kind == WIRE_SEND)
+        (*counter)++;
+}
+
 /* Whether this transfer is the next one to or from its peer; a peer is asked
  * once in each turn. */
 static bool its_turn(const struct wire *w, const struct wire_xfer *x, int way)
@@ -525,16 +551,24 @@ move_some(struct wire *w, struct traffic *t, bool *moved, struct ddp_err *err)
     w->turn++;
     while (t->outs_done < t->nouts && finished(&t->outs[t->outs_done]))
         t->outs_done++;
-    for (size_t i = t->outs_done; i < t->nouts; i++)
-        if (its_turn(w, &t->outs[i], 0) &&
-            send_some(w, &t->outs[i], moved, err) != 0)
+    for (size_t i = t->outs_done; i < t->nouts; i++) {
+        struct wire_xfer *x = &t->outs[i];
+        if (!its_turn(w, x, 0))
+            continue;
+        if (send_some(w, x, moved, err) != 0)
             return -1;
+        count_done(x, &x->peer->sent);
+    }
     while (t->ins_done < t->nins && finished(&t->ins[t->ins_done]))
         t->ins_done++;
-    for (size_t i = t->ins_done; i < t->nins; i++)
-        if (its_turn(w, &t->ins[i], 1) &&
-            recv_some(w, &t->ins[i], moved, err) != 0)
+    for (size_t i = t->ins_done; i < t->nins; i++) {
+        struct wire_xfer *x = &t->ins[i];
+        if (!its_turn(w, x, 1))
+            continue;
+        if (recv_some(w, x, moved, err) != 0)
             return -1;
+        count_done(x, &x->peer->got);
+    }
     return 0;
 }
 
@@ -600,6 +634,7 @@ static int begin(struct wire *w, int64_t timeout_us, struct ddp_err *err)
     w->blame =
         blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
+    w->noted = false;
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;

@@ -16,6 +16,7 @@
 
 #include <stdatomic.h>
 
+#include "worker_rt/comm/blame.h"
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/comm/head.h"
 #include "worker_rt/comm/meet.h"
@@ -25,24 +26,6 @@
 #define WIRE_PEERS_MAX (COMM_LINKS_MAX / COMM_LANES)
 _Static_assert(WIRE_PEERS_MAX >= COMM_MESH_MAX - 1, "a mesh fits");
 #define WIRE_CHUNK ((size_t)256 * 1024) /* at most by one system call */
-
-/* The last message, on a connection of its own: which rank is to blame, and for
- * what. */
-struct wire_blame {
-    uint32_t why; /* enum wire_why */
-    uint32_t rank;
-};
-
-enum wire_why {
-    WIRE_DIED = 1, /* its connections ended without a blame */
-    WIRE_SILENT,   /* nothing comes from its host any more */
-    WIRE_LEFT,     /* freed the communicator while others used it */
-    WIRE_ABORTED,
-    WIRE_LATE,
-    WIRE_DIFFERS, /* found that ranks are in different calls */
-    WIRE_FAILED,  /* of something else, memory for one */
-    WIRE_WHYS
-};
 
 struct wire_peer {
     int rank;
@@ -54,7 +37,10 @@ struct wire_peer {
         WIRE_GONE    /* it sent no blame: `blame` is ours about it */
     } state;
     struct wire_blame blame;
-    size_t have;      /* bytes of `blame` that have come */
+    size_t have;            /* bytes of `blame` that have come */
+    struct wire_blame note; /* its last one; all zero: none */
+    uint32_t sent;          /* sends between these two, that are done .. */
+    uint32_t got;           /* .. and receives */
     unsigned turn[2]; /* of the wire, when it was last asked to take something,
                        * and to give something */
 };
@@ -75,6 +61,7 @@ struct wire {
     int64_t deadline_us;    /* of this collective */
     struct wire_peer *gone; /* the first that was seen gone, or NULL */
     int64_t moved_us;       /* since then: when data last moved */
+    bool noted;             /* in this call the peers have their notes */
     uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
     unsigned turn;          /* counts passes over the transfers */
 };
@@ -220,7 +207,7 @@ static inline int wire_ask_proof(struct wire *w,
     if (proof_stopped(part, blame, err) == 0)
         return 0;
     if (blame[0] != 0)
-        w->blame = (struct wire_blame){blame[0], blame[1]};
+        w->blame = (struct wire_blame){.why = blame[0], .rank = blame[1]};
     return -1;
 }
 
