@@ -108,7 +108,7 @@ static double get(const struct type *t, const void *from)
     memcpy(&k, from, t->size);
     memcpy(&d, &k, sizeof(d));
     memcpy(&f, &k, sizeof(f));
-    int64_t sign = INT64_C(1) << (8 * t->size - 1);
+    int64_t sign = (int64_t)(UINT64_C(1) << (8 * t->size - 1));
     if (t->fraction > 0) {
         double part = (double)(k & ((1 << t->fraction) - 1));
         int exponent = (int)((k & (sign - 1)) >> t->fraction);
@@ -663,6 +663,54 @@ START_TEST(test_calls_of_a_slow_sender_are_no_conflict)
 }
 END_TEST
 
+/* -- limits ---------------------------------------------------------------- */
+
+static int receive_in_vain(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = rt_join(rt_init(), 300);
+    static uint8_t data[8];
+    (void)arg;
+    if (rank == 0) {
+        int64_t since_us = mono_now_us();
+        RT_CHECK(ddp_comm_recv(c, data, 8, DDP_U8, 1, &e) != 0);
+        RT_CHECK(e.code == DDP_ERR_TIMEOUT);
+        RT_CHECK(strcmp(e.text, "receive did not finish in time") == 0);
+        RT_CHECK(mono_now_us() - since_us >= 300000);
+    } else {
+        (void)usleep(600000);
+        /* A few bytes may still go. */
+        if (ddp_comm_send(c, data, 8, DDP_U8, 0, &e) == 0)
+            RT_CHECK(ddp_comm_barrier(c, &e) != 0);
+        RT_CHECK(e.code == DDP_ERR_PEER);
+    }
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_a_receive_ends_at_its_time_out)
+{
+    rt_world_run(2, receive_in_vain, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* One rank more than a mesh may have. */
+START_TEST(test_calls_a_mesh_has_a_limit)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {.size = sizeof(opts), .mesh = true};
+    rt_place(0, 129, 1, 1);
+    struct ddp *d = ddp_init(&e);
+    ck_assert_ptr_nonnull(d);
+    ck_assert_ptr_null(ddp_comm_new(d, &opts, &e));
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_str_eq(
+        e.text, "the world size 129 is too large for a mesh: it can be 128 at "
+                "most");
+    ddp_free(d);
+}
+END_TEST
+
 /* -- wrong arguments ------------------------------------------------------- */
 
 #define WRONG(call) RT_CHECK((call) != 0 && e.code == DDP_ERR_USAGE)
@@ -740,6 +788,8 @@ static Suite *calls_suite(void)
         t, test_calls_that_differ_are_a_conflict, 0,
         (int)(sizeof(disagreements) / sizeof(disagreements[0])));
     tcase_add_test(t, test_calls_of_a_slow_sender_are_no_conflict);
+    tcase_add_test(t, test_calls_a_receive_ends_at_its_time_out);
+    tcase_add_test(t, test_calls_a_mesh_has_a_limit);
     tcase_add_test(t, test_calls_with_wrong_arguments_do_no_harm);
     suite_add_tcase(s, t);
     return s;
