@@ -147,8 +147,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl nccl_lib wire meet \
-	addresses same_call) \
+	$(call of,worker_rt/comm,comm cpu nccl nccl_lib nccl_wait wire head \
+	blame reduce meet addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir list keeper keeper_prove keeper_find keeper_ranks \
 	keeper_load keeper_share \
@@ -234,7 +234,10 @@ $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 # Loops over pixels and parameters: -O2 leaves most of them as they are.
 $(addprefix $(B)/obj/trainer/ops/,cpu.o conv.o device.o): CFLAGS += -O3
 
-$(B)/obj/worker_rt/comm/nccl.o $(B)/obj/worker_rt/comm/nccl_lib.o: \
+# Loops over elements.
+$(B)/obj/worker_rt/comm/reduce.o: CFLAGS += -O3
+
+$(addprefix $(B)/obj/worker_rt/comm/,nccl.o nccl_lib.o nccl_wait.o): \
 	CPPFLAGS += $(NCCL_CPPFLAGS)
 
 .SECONDEXPANSION:

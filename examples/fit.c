@@ -39,14 +39,17 @@ int main(void)
     for (int step = (int)kept.step + 1; step <= 2000; step++) {
         float x = (float)((step * world + ddp_rank(d)) % 100) / 100;
         float diff = w[0] * x + w[1] - (3 * x + 1);
-        /* The gradient of this rank's sample, and whether it was asked to stop:
-         * summed over all ranks, so that all of them do the same next. */
-        float sum[3] = {diff * x, diff, ddp_should_stop(d) != DDP_STOP_NO};
-        check(ddp_comm_allreduce(comm, sum, 3, DDP_F32, &err) == 0);
+        /* The gradient of this rank's sample becomes the average of all ranks;
+         * and if any rank was asked to stop, all of them do. */
+        float grad[2] = {diff * x, diff};
+        int32_t stop = ddp_should_stop(d) != DDP_STOP_NO;
+        check(ddp_comm_all_reduce(comm, grad, grad, 2, DDP_F32, DDP_AVG,
+                                  &err) == 0);
+        check(ddp_comm_all_reduce(comm, &stop, &stop, 1, DDP_I32, DDP_MAX,
+                                  &err) == 0);
         for (int i = 0; i < 2; i++)
-            w[i] -= 0.4f * sum[i] / (float)world;
+            w[i] -= 0.4f * grad[i];
         ddp_beat(d, step);
-        int stop = sum[2] > 0;
         /* To memory at each step, to the disk at some. A full disk is no reason
          * to end. */
         if (ddp_keeper_save(k, step, &state, 1, NULL, 0,

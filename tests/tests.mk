@@ -8,8 +8,8 @@
 # linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
-UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl check_label) \
-	$(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
+UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl check_comm_nccl_calls \
+	check_label) $(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
 SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
@@ -85,10 +85,11 @@ $(FAKE_CUDA): $(call obj,tests/lib/fake_cuda)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(B)/obj/tests/lib/fake_nccl.o: CPPFLAGS += $(NCCL_CPPFLAGS)
-$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl) $(FAKE_CUDA)
+$(FAKE_NCCL): $(call obj,tests/lib/fake_nccl worker_rt/comm/reduce \
+		rendezvous/base/err) $(FAKE_CUDA)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
-$(B)/tests/unit/check_comm_nccl $(B)/tests/unit/check_label: | \
+$(addprefix $(B)/tests/unit/,check_comm_nccl check_comm_nccl_calls check_label): | \
 	$(FAKE_CUDA) $(FAKE_NCCL)
 $(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
 $(B)/tests/unit/check_abi: | $(B)/libddp.so
@@ -158,6 +159,7 @@ fuzz:
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
+	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl_calls 'no nccl.h was found')
 	@$(if $(NCCL_H),,scripts/skip unit/check_label 'no nccl.h was found')
 	@$(if $(HAVE_CXX),,scripts/skip unit/check_ops_cuda 'there is no $(CXX)')
 check-sim: $(addprefix $(B)/tests/sim/,$(SIM))

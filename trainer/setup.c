@@ -89,6 +89,11 @@ static int make_model(struct trainer *t, struct ddp_error *err)
             &t->progress,
             "libdnnl was not found, so training will be slow: install "
             "libdnnl2 (oneDNN)");
+    if (t->dev->gpu && !device_cuda_use_library(true))
+        progress_line(&t->progress,
+                      "libcublas was not found, so training will be slower: "
+                      "install cuBLAS, or put its folder into "
+                      "LD_LIBRARY_PATH");
     if (model_init(&t->model, t->dev, spec, s->F, outputs, (size_t)t->o.hidden,
                    (size_t)t->o.batch_size, err) != 0 ||
         optim_init(&t->optim, t->dev, spec->optim, t->o.lr, t->model.P, err) !=

@@ -54,7 +54,8 @@ namespace emulate
 {
 enum {
     THREADS_MAX = 1024,
-    STACK = 32 * 1024
+    STACK = 32 * 1024,
+    GRID_Y_MAX = 3 /* blocks in y or z; a GPU has 65,535 */
 };
 
 typedef void body_fn(void *);
@@ -213,6 +214,7 @@ inline void run(dim3 grid, dim3 block, body_fn *fn, void *arg)
 
 inline long launched; /* kernels */
 inline bool failed;
+inline bool too_large; /* a grid was, since somebody asked */
 
 inline void tell_count()
 {
@@ -231,6 +233,9 @@ inline bool can_launch()
 template <class F> inline void launch(dim3 grid, dim3 block, F f)
 {
     if (!can_launch())
+        return;
+    too_large = too_large || grid.y > GRID_Y_MAX || grid.z > GRID_Y_MAX;
+    if (too_large)
         return;
     run(
         grid, block, [](void *p) { (*(F *)p)(); }, &f);
@@ -252,6 +257,7 @@ typedef void *cudaStream_t;
 enum cudaError_t {
     cudaSuccess = 0,
     cudaErrorMemoryAllocation = 2,
+    cudaErrorInvalidConfiguration = 9,
     cudaErrorInsufficientDriver = 35,
     cudaErrorUnknown = 999
 };
@@ -337,7 +343,11 @@ static inline cudaError_t cudaMemcpyAsync(
 
 static inline cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
-    return emulate::failed ? cudaErrorUnknown : cudaSuccess;
+    if (emulate::failed)
+        return cudaErrorUnknown;
+    bool large = emulate::too_large;
+    emulate::too_large = false;
+    return large ? cudaErrorInvalidConfiguration : cudaSuccess;
 }
 
 static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
@@ -348,7 +358,11 @@ static inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 
 static inline cudaError_t cudaGetLastError()
 {
-    return emulate::failed ? cudaErrorUnknown : cudaSuccess;
+    if (emulate::failed)
+        return cudaErrorUnknown;
+    bool large = emulate::too_large;
+    emulate::too_large = false;
+    return large ? cudaErrorInvalidConfiguration : cudaSuccess;
 }
 
 static inline const char *cudaGetErrorString(cudaError_t)

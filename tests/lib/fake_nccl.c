@@ -9,12 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/fake_cuda.h"
+#include "worker_rt/comm/reduce.h"
 
+#define MAIL_MAX ((size_t)1 << 16) /* from one rank to another at a time */
 #define DATA_MAX ((size_t)1 << 20) /* of one rank in one collective */
 #define RANKS    16
+
+/* From one rank to another. */
+struct mail {
+    atomic_bool full; /* set by the sender, cleared by the receiver */
+    size_t len;
+    uint8_t data[MAIL_MAX];
+};
 
 /* The file: all ranks see it. */
 struct hall {
@@ -22,6 +32,7 @@ struct hall {
     atomic_llong ready; /* ranks that have put their part, over all ops */
     atomic_llong done;  /* that have taken the result */
     uint8_t part[RANKS][DATA_MAX];
+    struct mail mail[RANKS][RANKS]; /* from, to */
 };
 
 struct ncclComm {
@@ -29,7 +40,8 @@ struct ncclComm {
     struct hall *hall;
     int rank;
     int world;
-    int ops;
+    int ops;   /* collectives so far */
+    int given; /* with sends and receives */
     int polls; /* for which something is still in progress */
     ncclResult_t error;
     bool started;
@@ -38,10 +50,14 @@ struct ncclComm {
 static struct fake_nccl knobs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `comms` */
 static struct ncclComm *comms;
+struct work;
 static __thread struct {
     int depth;
+    int number; /* of groups so far */
     size_t n;
     ncclComm_t ended[64];
+    struct work *talk; /* the sends and receives, until the group ends */
+    cudaStream_t stream;
 } group;
 
 struct fake_nccl *fake_nccl(void)
@@ -51,7 +67,7 @@ struct fake_nccl *fake_nccl(void)
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    *version = NCCL_VERSION_CODE;
+    *version = knobs.version != 0 ? knobs.version : NCCL_VERSION_CODE;
     return ncclSuccess;
 }
 
@@ -151,50 +167,134 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 
 /* -- collectives ----------------------------------------------------------- */
 
+/* One send or receive. */
+struct talk {
+    bool sends;
+    bool put; /* the sender's part is in the mail */
+    bool done;
+    int peer;
+    uint8_t *at;
+    size_t len;
+};
+#define TALKS 64
+
 struct work {
     struct ncclComm *comm;
     long long number; /* from 0 */
     bool put;
     const void *from;
     void *to;
-    size_t len; /* of a rank's part */
-    ncclDataType_t type;
+    size_t len;   /* of a rank's part */
+    size_t count; /* its elements */
+    enum ddp_dtype dtype;
+    enum ddp_op op;
     enum {
         SUM,
+        SCATTER,
         COPY,
-        GATHER
+        GATHER,
+        TALK
     } kind;
     int root;
+    long long begun_us; /* by the device; 0: not yet */
+    size_t ntalks;
+    struct talk talks[TALKS];
 };
 
-static void add(const struct work *w, const void *part)
+/* NCCL's types and operations, and what libddp calls them. */
+static const enum ddp_dtype dtypes[] = {
+    [ncclInt8] = DDP_I8,
+    [ncclUint8] = DDP_U8,
+    [ncclInt32] = DDP_I32,
+    [ncclUint32] = DDP_U32,
+    [ncclInt64] = DDP_I64,
+    [ncclUint64] = DDP_U64,
+    [ncclFloat16] = DDP_F16,
+    [ncclFloat32] = DDP_F32,
+    [ncclFloat64] = DDP_F64,
+    [ncclBfloat16] = DDP_BF16,
+#if NCCL_VERSION_CODE >= 22400
+    [ncclFloat8e4m3] = DDP_F8_E4M3,
+    [ncclFloat8e5m2] = DDP_F8_E5M2,
+#endif
+};
+static const enum ddp_op ops[] = {
+    [ncclSum] = DDP_SUM, [ncclAvg] = DDP_AVG,   [ncclMax] = DDP_MAX,
+    [ncclMin] = DDP_MIN, [ncclProd] = DDP_PROD,
+};
+
+/* Combines that piece of all parts which is this rank's. */
+static void combine(const struct work *w, size_t at)
 {
-    size_t n = w->len / (w->type == ncclFloat32 ? 4 : 8);
+    const struct hall *h = w->comm->hall;
     void *to = fake_shadow(w->to);
-    for (size_t i = 0; i < n; i++)
-        if (w->type == ncclFloat32)
-            ((float *)to)[i] += ((const float *)part)[i];
-        else if (w->type == ncclFloat64)
-            ((double *)to)[i] += ((const double *)part)[i];
-        else
-            ((int64_t *)to)[i] += ((const int64_t *)part)[i];
+    size_t size = reduce_size(w->dtype), len = w->count * size;
+    memcpy(to, h->part[0] + at, len);
+    for (int r = 1; r < w->comm->world; r++)
+        reduce_find(w->dtype, w->op)(to, to, h->part[r] + at, w->count);
+    if (w->op == DDP_AVG)
+        reduce_divide(w->dtype, to, w->count, w->comm->world);
 }
 
 static void take(const struct work *w)
 {
-    struct hall *h = w->comm->hall;
-    if (w->kind == COPY) {
+    const struct hall *h = w->comm->hall;
+    if (w->kind == COPY)
         memcpy(fake_shadow(w->to), h->part[w->root], w->len);
-        return;
-    }
     if (w->kind == SUM)
-        memset(fake_shadow(w->to), 0, w->len);
-    for (int r = 0; r < w->comm->world; r++)
-        if (w->kind == SUM)
-            add(w, h->part[r]);
-        else
-            memcpy((uint8_t *)fake_shadow(w->to) + (size_t)r * w->len,
-                   h->part[r], w->len);
+        combine(w, 0);
+    if (w->kind == SCATTER)
+        combine(w, (size_t)w->comm->rank * w->len / (size_t)w->comm->world);
+    for (int r = 0; w->kind == GATHER && r < w->comm->world; r++)
+        memcpy((uint8_t *)fake_shadow(w->to) + (size_t)r * w->len, h->part[r],
+               w->len);
+}
+
+/* A send is done when it was received. */
+static void talk_on(const struct ncclComm *c, struct talk *t)
+{
+    struct mail *m = t->sends ? &c->hall->mail[c->rank][t->peer]
+                              : &c->hall->mail[t->peer][c->rank];
+    bool full = atomic_load(&m->full);
+    if (t->sends && t->put) {
+        t->done = !full;
+    } else if (t->sends && !full) {
+        memcpy(m->data, t->at, t->len);
+        m->len = t->len;
+        t->put = true;
+        atomic_store(&m->full, true);
+    } else if (!t->sends && full && m->len == t->len) {
+        memcpy(t->at, m->data, t->len); /* another length: it hangs */
+        t->done = true;
+        atomic_store(&m->full, false);
+    }
+}
+
+/* Those to one peer, and those from it, in their order. */
+static bool talk(struct work *w)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < w->ntalks; i++) {
+        struct talk *t = &w->talks[i];
+        bool first = true;
+        for (size_t k = 0; k < i; k++)
+            first = first && (w->talks[k].done || w->talks[k].peer != t->peer ||
+                              w->talks[k].sends != t->sends);
+        if (!t->done && first)
+            talk_on(w->comm, t);
+        left += !t->done;
+    }
+    return left == 0;
+}
+
+static bool is_busy(struct work *w)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail */
+    long long now_us = now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+    if (w->begun_us == 0)
+        w->begun_us = now_us;
+    return now_us - w->begun_us < knobs.busy_us;
 }
 
 static bool work(void *arg)
@@ -202,6 +302,10 @@ static bool work(void *arg)
     struct work *w = arg;
     struct hall *h = w->comm->hall;
     long long world = w->comm->world;
+    if (knobs.busy_us > 0 && is_busy(w))
+        return false;
+    if (w->kind == TALK)
+        return talk(w);
     if (!w->put && atomic_load(&h->done) < world * w->number)
         return false; /* somebody still reads the last one's parts */
     if (!w->put) {
@@ -224,28 +328,47 @@ static bool work(void *arg)
     return true;
 }
 
-static ncclResult_t give(struct work todo, cudaStream_t stream)
+static ncclResult_t push(struct work *w, cudaStream_t stream)
 {
-    struct ncclComm *c = todo.comm;
-    struct work *w = malloc(sizeof(*w));
-    if (w == NULL || todo.len > DATA_MAX || !c->started)
-        return ncclInvalidUsage;
-    todo.number = c->ops++;
-    *w = todo;
+    struct ncclComm *c = w->comm;
+    int given = ++c->given;
     fake_stream_push(stream, work, w);
-    if (knobs.error_at == c->ops) {
+    if (knobs.error_at == given) {
         w->number = 1000000; /* it never comes to that */
+        w->kind = w->kind == TALK ? COPY : w->kind;
         c->error = ncclRemoteError;
     }
-    if (knobs.slow_at != c->ops)
+    if (knobs.slow_at != given)
         return ncclSuccess;
     c->polls = 5;
     return ncclInProgress;
 }
 
-static size_t size_of(ncclDataType_t type)
+static void note(const char *name, size_t count, int type, int op, int peer)
 {
-    return type == ncclUint8 ? 1 : type == ncclFloat32 ? 4 : 8;
+    struct fake_nccl_call call = {
+        name, count, type, op, peer, group.depth > 0 ? group.number : 0};
+    if (knobs.calls < FAKE_NCCL_CALLS)
+        knobs.call[knobs.calls] = call;
+    knobs.calls++;
+}
+
+static ncclResult_t
+give(struct work todo, ncclDataType_t type, cudaStream_t stream)
+{
+    struct ncclComm *c = todo.comm;
+    struct work *w = malloc(sizeof(*w));
+    todo.dtype = dtypes[type];
+    todo.len = todo.count * reduce_size(todo.dtype);
+    if (todo.kind == SCATTER)
+        todo.len *= (size_t)c->world;
+    if (w == NULL || todo.len > DATA_MAX || !c->started || group.depth > 0) {
+        free(w);
+        return ncclInvalidUsage;
+    }
+    todo.number = c->ops++;
+    *w = todo;
+    return push(w, stream);
 }
 
 ncclResult_t ncclAllReduce(const void *from,
@@ -257,9 +380,25 @@ ncclResult_t ncclAllReduce(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = SUM};
-    w.len = count * size_of(type);
-    w.type = type;
-    return op == ncclSum ? give(w, stream) : ncclInvalidArgument;
+    note("AllReduce", count, type, (int)op, -1);
+    w.count = count;
+    w.op = ops[op];
+    return give(w, type, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *from,
+                               void *to,
+                               size_t count,
+                               ncclDataType_t type,
+                               ncclRedOp_t op,
+                               ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    struct work w = {.comm = comm, .from = from, .to = to, .kind = SCATTER};
+    note("ReduceScatter", count, type, (int)op, -1);
+    w.count = count;
+    w.op = ops[op];
+    return give(w, type, stream);
 }
 
 ncclResult_t ncclBroadcast(const void *from,
@@ -271,9 +410,10 @@ ncclResult_t ncclBroadcast(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = COPY};
-    w.len = count * size_of(type);
+    note("Broadcast", count, type, -1, root);
+    w.count = count;
     w.root = root;
-    return give(w, stream);
+    return give(w, type, stream);
 }
 
 ncclResult_t ncclAllGather(const void *from,
@@ -284,8 +424,58 @@ ncclResult_t ncclAllGather(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = GATHER};
-    w.len = count * size_of(type);
-    return give(w, stream);
+    note("AllGather", count, type, -1, -1);
+    w.count = count;
+    return give(w, type, stream);
+}
+
+/* -- between two ranks ----------------------------------------------------- */
+
+static ncclResult_t
+add_talk(ncclComm_t comm, struct talk t, cudaStream_t stream)
+{
+    struct work *w = group.talk;
+    if (!comm->started || t.len > MAIL_MAX ||
+        (w != NULL && (w->ntalks == TALKS || w->comm != comm)))
+        return ncclInvalidUsage;
+    if (w == NULL)
+        w = calloc(1, sizeof(*w));
+    if (w == NULL)
+        return ncclSystemError;
+    w->comm = comm;
+    w->kind = TALK;
+    w->talks[w->ntalks++] = t;
+    if (group.depth == 0)
+        return push(w, stream);
+    group.talk = w;
+    group.stream = stream;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclSend(const void *from,
+                      size_t count,
+                      ncclDataType_t type,
+                      int peer,
+                      ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    struct talk t = {.sends = true, .peer = peer, .at = fake_shadow(from)};
+    note("Send", count, type, -1, peer);
+    t.len = count * reduce_size(dtypes[type]);
+    return add_talk(comm, t, stream);
+}
+
+ncclResult_t ncclRecv(void *to,
+                      size_t count,
+                      ncclDataType_t type,
+                      int peer,
+                      ncclComm_t comm,
+                      cudaStream_t stream)
+{
+    struct talk t = {.peer = peer, .at = fake_shadow(to)};
+    note("Recv", count, type, -1, peer);
+    t.len = count * reduce_size(dtypes[type]);
+    return add_talk(comm, t, stream);
 }
 
 /* -- the end --------------------------------------------------------------- */
@@ -337,7 +527,8 @@ static void reclaim(ncclComm_t comm)
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupStart(void)
 {
-    group.depth++;
+    if (group.depth++ == 0)
+        group.number++;
     return ncclSuccess;
 }
 
@@ -349,7 +540,9 @@ ncclResult_t ncclGroupEnd(void)
     for (size_t i = 0; i < group.n; i++)
         reclaim(group.ended[i]);
     group.n = 0;
-    return ncclSuccess;
+    struct work *talk_now = group.talk;
+    group.talk = NULL;
+    return talk_now == NULL ? ncclSuccess : push(talk_now, group.stream);
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)

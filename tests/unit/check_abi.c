@@ -22,12 +22,21 @@
 #define NAMES(X)                                                               \
     X(ddp_beat)                                                                \
     X(ddp_comm_abort)                                                          \
+    X(ddp_comm_all_gather)                                                     \
+    X(ddp_comm_all_reduce)                                                     \
+    X(ddp_comm_all_to_all)                                                     \
     X(ddp_comm_allgather)                                                      \
     X(ddp_comm_allreduce)                                                      \
     X(ddp_comm_barrier)                                                        \
     X(ddp_comm_broadcast)                                                      \
     X(ddp_comm_free)                                                           \
+    X(ddp_comm_group_end)                                                      \
+    X(ddp_comm_group_start)                                                    \
+    X(ddp_comm_nccl)                                                           \
     X(ddp_comm_new)                                                            \
+    X(ddp_comm_recv)                                                           \
+    X(ddp_comm_reduce_scatter)                                                 \
+    X(ddp_comm_send)                                                           \
     X(ddp_comm_wait)                                                           \
     X(ddp_dtype_size)                                                          \
     X(ddp_free)                                                                \
@@ -107,6 +116,7 @@ IS(sizeof(struct ddp_kv), 264);
 AT(ddp_comm_opts, size, 0); AT(ddp_comm_opts, kind, 8);
 AT(ddp_comm_opts, init_timeout_ms, 16); AT(ddp_comm_opts, timeout_ms, 24);
 AT(ddp_comm_opts, stream, 32); AT(ddp_comm_opts, async, 40);
+AT(ddp_comm_opts, mesh, 41);
 AT(ddp_snapshot_info, size, 0); AT(ddp_snapshot_info, from_prev, 8);
 AT(ddp_snapshot_info, why, 9); AT(ddp_snapshot_info, instance, 521);
 AT(ddp_snapshot_info, round, 560); AT(ddp_snapshot_info, foreign, 568);
@@ -136,6 +146,8 @@ IS(DDP_F64, 1); IS(DDP_F32, 2); IS(DDP_F16, 3); IS(DDP_BF16, 4);
 IS(DDP_I64, 5); IS(DDP_I32, 6); IS(DDP_I16, 7); IS(DDP_I8, 8);
 IS(DDP_U8, 9); IS(DDP_BOOL, 10); IS(DDP_F8_E4M3, 11);
 IS(DDP_F8_E5M2, 12); IS(DDP_U64, 13); IS(DDP_U32, 14); IS(DDP_U16, 15);
+IS(DDP_SUM, 0); IS(DDP_AVG, 1); IS(DDP_MAX, 2); IS(DDP_MIN, 3);
+IS(DDP_PROD, 4);
 IS(DDP_COMM_CPU, 0); IS(DDP_COMM_NCCL, 1);
 IS(DDP_STOP_NO, 0); IS(DDP_STOP_SIGNAL, 1); IS(DDP_STOP_SCALE_UP, 2);
 IS(DDP_STOP_SCALE_DOWN, 3);

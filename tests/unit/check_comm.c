@@ -556,7 +556,7 @@ static int misuse(int rank, void *arg)
     struct ddp_comm *c = rt_join(rt_init(), 0);
     int64_t x[3] = {rank, rank, rank};
     (void)arg;
-    RT_CHECK(ddp_comm_allreduce(c, x, 2, DDP_U8, &e) != 0 &&
+    RT_CHECK(ddp_comm_allreduce(c, x, 2, DDP_I16, &e) != 0 &&
              e.code == DDP_ERR_USAGE);
     RT_CHECK(ddp_comm_allreduce(c, (char *)x + 1, 1, DDP_I64, &e) != 0 &&
              e.code == DDP_ERR_USAGE);

@@ -1,4 +1,4 @@
-/* links: tests/lib/rt_world tests/lib/rt_comm */
+/* links: tests/lib/rt_world tests/lib/rt_comm tests/lib/rt_nccl */
 /* libs: -luv -pthread -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * The NCCL communicator between processes, on a driver and an NCCL that are
@@ -6,7 +6,6 @@
  * works, fails and ends.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +17,7 @@
 #include "tests/lib/fake_cuda.h"
 #include "tests/lib/fake_nccl.h"
 #include "tests/lib/rt_comm.h"
+#include "tests/lib/rt_nccl.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/comm/nccl.h"
 #include "worker_rt/ddp.h"
@@ -25,76 +25,14 @@
 #define DEADLINE_MS 8000
 #define N           1000
 
-static void *function(const char *lib, const char *name)
-{
-    void *handle = dlopen(lib, RTLD_NOW | RTLD_LOCAL);
-    RT_CHECK(handle != NULL);
-    void *found = dlsym(handle, name);
-    RT_CHECK(found != NULL);
-    return found;
-}
-
-/* This process's knobs of both libraries. */
-static struct fake_cuda *cuda(void)
-{
-    struct fake_cuda *(*get)(void);
-    void *found = function("libcuda.so.1", "fake_cuda");
-    memcpy(&get, &found, sizeof(found));
-    return get();
-}
-
-static struct fake_nccl *nccl(void)
-{
-    struct fake_nccl *(*get)(void);
-    void *found = function("libnccl.so.2", "fake_nccl");
-    memcpy(&get, &found, sizeof(found));
-    return get();
-}
-
-static void *on_device(size_t len)
-{
-    int (*alloc)(uintptr_t *, size_t);
-    uintptr_t p = 0;
-    void *found = function("libcuda.so.1", "cuMemAlloc_v2");
-    memcpy(&alloc, &found, sizeof(found));
-    RT_CHECK(alloc(&p, len) == 0);
-    return (void *)p;
-}
-
-/* Where a test may touch it. */
-static void *shadow(void *p)
-{
-    void *(*get)(const void *);
-    void *found = function("libcuda.so.1", "fake_shadow");
-    memcpy(&get, &found, sizeof(found));
-    return get(p);
-}
-
-static struct ddp_comm *
-try_join(struct ddp *d, struct ddp_comm_opts opts, struct ddp_error *e)
-{
-    opts.kind = DDP_COMM_NCCL;
-    if (opts.init_timeout_ms == 0)
-        opts.init_timeout_ms = 5000;
-    return ddp_comm_new(d, &opts, e);
-}
-
-static struct ddp_comm *join(struct ddp *d, struct ddp_comm_opts opts)
-{
-    struct ddp_error e;
-    struct ddp_comm *c = try_join(d, opts, &e);
-    RT_OK(c == NULL ? -1 : 0, e);
-    return c;
-}
-
 /* -- work ------------------------------------------------------------------ */
 
 static void sum_all(struct ddp_comm *c, int rank, int world, void *data)
 {
     struct ddp_error e;
-    float *f = shadow(data);
-    double *g = shadow(data);
-    int64_t *k = shadow(data);
+    float *f = rt_shadow(data);
+    double *g = rt_shadow(data);
+    int64_t *k = rt_shadow(data);
     int ranks = world * (world - 1) / 2; /* their sum */
     for (int i = 0; i < N; i++)
         f[i] = (float)(i + rank);
@@ -119,7 +57,7 @@ static void sum_all(struct ddp_comm *c, int rank, int world, void *data)
 static void move_all(struct ddp_comm *c, int rank, int world, uint8_t *data)
 {
     struct ddp_error e;
-    uint8_t *mine = shadow(data), *all = mine + N;
+    uint8_t *mine = rt_shadow(data), *all = mine + N;
     memset(mine, rank + 1, N);
     RT_OK(ddp_comm_allgather(c, data, N, data + N, &e), e);
     RT_OK(ddp_comm_wait(c, &e), e);
@@ -142,10 +80,11 @@ static int work(int rank, void *arg)
     struct ddp_error e;
     if (m->per_id > 0)
         comm_nccl_ranks_per_id = m->per_id;
-    nccl()->slow_at = 2;
+    rt_nccl()->slow_at = 2;
     struct ddp *d = rt_init();
-    struct ddp_comm *c = join(d, (struct ddp_comm_opts){.async = m->async});
-    void *host = calloc(N * 8, 8), *device = on_device(N * 8 * 8);
+    struct ddp_comm *c =
+        rt_join_nccl(d, (struct ddp_comm_opts){.async = m->async});
+    void *host = calloc(N * 8, 8), *device = rt_device(N * 8 * 8);
     RT_CHECK(host != NULL);
     sum_all(c, rank, m->world, device);
     move_all(c, rank, m->world, device);
@@ -161,11 +100,11 @@ static int work(int rank, void *arg)
     sum_all(c, rank, m->world, device); /* it is whole */
     ddp_comm_free(c);
     ddp_free(d);
-    RT_CHECK(!nccl()->wrong_blocking && nccl()->aborts == 0);
-    RT_CHECK(nccl()->destroys == (m->world > 1));
+    RT_CHECK(!rt_nccl()->wrong_blocking && rt_nccl()->aborts == 0);
+    RT_CHECK(rt_nccl()->destroys == (m->world > 1));
     if (m->per_id > 0) {
         int ids = (m->world + m->per_id - 1) / m->per_id;
-        RT_CHECK(nccl()->ids_given == ids && nccl()->ids <= 1);
+        RT_CHECK(rt_nccl()->ids_given == ids && rt_nccl()->ids <= 1);
     }
     free(host);
     return 0;
@@ -196,8 +135,8 @@ static int outlive(int rank, void *arg)
 {
     struct board *b = arg;
     struct ddp_error e;
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    void *device = on_device(N * 4);
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    void *device = rt_device(N * 4);
     RT_OK(ddp_comm_allreduce(c, device, N, DDP_F32, &e), e);
     if (rank == 2) {
         (void)usleep(150000);
@@ -208,10 +147,10 @@ static int outlive(int rank, void *arg)
     b->at_us[rank] = mono_now_us();
     RT_CHECK(e.code == DDP_ERR_PEER);
     RT_CHECK(strcmp(e.text, "all-reduce: rank 2 died") == 0);
-    RT_CHECK(nccl()->aborts == 1);
+    RT_CHECK(rt_nccl()->aborts == 1);
     RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
     ddp_comm_free(c);
-    RT_CHECK(nccl()->aborts == 1 && nccl()->destroys == 0);
+    RT_CHECK(rt_nccl()->aborts == 1 && rt_nccl()->destroys == 0);
     return 0;
 }
 
@@ -239,13 +178,13 @@ static int hear_nccl_first(int rank, void *arg)
 {
     struct ddp_error e;
     (void)arg;
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    void *device = on_device(N * 4);
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    void *device = rt_device(N * 4);
     if (rank == 1) {
         (void)usleep(50000);
         (void)raise(SIGKILL);
     }
-    nccl()->error_at = 1;
+    rt_nccl()->error_at = 1;
     (void)usleep(30000);
     RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
     RT_CHECK(strcmp(e.text, "all-reduce: rank 1 died") == 0);
@@ -267,11 +206,11 @@ static int fail_in_nccl(int rank, void *arg)
 {
     struct ddp_error e;
     (void)arg;
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    void *device = on_device(N * 4);
-    nccl()->error_at = rank == 0 ? 1 : 0;
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    void *device = rt_device(N * 4);
+    rt_nccl()->error_at = rank == 0 ? 1 : 0;
     RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
-    RT_CHECK(e.code == DDP_ERR_PEER && nccl()->aborts == 1);
+    RT_CHECK(e.code == DDP_ERR_PEER && rt_nccl()->aborts == 1);
     RT_CHECK(strcmp(e.text, rank == 0
                                 ? "all-reduce: NCCL: remote process exited: "
                                   "line one line two"
@@ -290,9 +229,9 @@ static int break_gpu(int rank, void *arg)
 {
     struct ddp_error e;
     (void)arg;
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    void *device = on_device(N * 4);
-    cuda()->broken = rank == 1;
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    void *device = rt_device(N * 4);
+    rt_cuda()->broken = rank == 1;
     RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
     RT_CHECK(e.code == (rank == 1 ? DDP_ERR_IO : DDP_ERR_PEER));
     RT_CHECK(strstr(e.text, rank == 1 ? "illegal memory access"
@@ -312,14 +251,14 @@ static int come_late(int rank, void *arg)
     struct ddp_error e;
     (void)arg;
     struct ddp_comm_opts opts = {.timeout_ms = 200, .async = true};
-    struct ddp_comm *c = join(rt_init(), opts);
-    void *device = on_device(N * 4);
+    struct ddp_comm *c = rt_join_nccl(rt_init(), opts);
+    void *device = rt_device(N * 4);
     if (rank == 1)
         (void)usleep(500000);
     int rc = ddp_comm_allreduce(c, device, N, DDP_F32, &e);
     if (rc == 0)
         rc = ddp_comm_wait(c, &e);
-    RT_CHECK(rc != 0 && nccl()->aborts == 1);
+    RT_CHECK(rc != 0 && rt_nccl()->aborts == 1);
     RT_CHECK(e.code == (rank == 1 ? DDP_ERR_PEER : DDP_ERR_TIMEOUT));
     ddp_comm_free(c);
     return 0;
@@ -335,8 +274,8 @@ static int called_off(int rank, void *arg)
 {
     struct ddp_error e;
     (void)arg;
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    void *device = on_device(N * 4);
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    void *device = rt_device(N * 4);
     pthread_t t = 0;
     if (rank == 0)
         RT_CHECK(pthread_create(&t, NULL, rt_abort_soon, c) == 0);
@@ -346,7 +285,7 @@ static int called_off(int rank, void *arg)
     RT_CHECK(ddp_comm_allreduce(c, device, N, DDP_F32, &e) != 0);
     RT_CHECK(e.code == (rank == 0 ? DDP_ERR_ABORTED : DDP_ERR_PEER));
     RT_CHECK(rank == 1 || mono_now_us() - since_us < 350000);
-    RT_CHECK(nccl()->aborts == 1);
+    RT_CHECK(rt_nccl()->aborts == 1);
     if (rank == 0)
         RT_CHECK(pthread_join(t, NULL) == 0);
     ddp_comm_free(c);
@@ -367,14 +306,14 @@ static const struct {
     const char *text;
 } others[] = {
     {0, N / 2,
-     "all-reduce of length 1000, dtype 2, root 0, and all-reduce of length "
-     "500, dtype 2, root 0"},
+     "all-reduce of length 1000 (F32, SUM, root 0), and all-reduce of "
+     "length 500 (F32, SUM, root 0)"},
     {1, N,
-     "all-reduce of length 1000, dtype 2, root 0, and broadcast of length "
-     "1000, dtype 0, root 0"},
+     "all-reduce of length 1000 (F32, SUM, root 0), and broadcast of "
+     "length 1000 (bytes, SUM, root 0)"},
     {2, N,
-     "all-reduce of length 1000, dtype 2, root 0, and all-gather of length "
-     "1000, dtype 0, root 0"},
+     "all-reduce of length 1000 (F32, SUM, root 0), and all-gather of "
+     "length 1000 (bytes, SUM, root 0)"},
 };
 
 static int call_another(int rank, void *arg)
@@ -382,8 +321,8 @@ static int call_another(int rank, void *arg)
     int i = *(int *)arg;
     struct ddp_error e;
     RT_CHECK(setenv("DDP_CHECK", "1", 1) == 0);
-    struct ddp_comm *c = join(rt_init(), (struct ddp_comm_opts){0});
-    uint8_t *device = on_device(N * 8 * 4);
+    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
+    uint8_t *device = rt_device(N * 8 * 4);
     RT_OK(ddp_comm_allreduce(c, device, N, DDP_F32, &e), e);
     int kind = rank == 0 ? 0 : others[i].kind;
     size_t n = rank == 0 ? N : others[i].count;
@@ -392,7 +331,7 @@ static int call_another(int rank, void *arg)
                          : ddp_comm_allgather(c, device, n, device + N, &e);
     RT_CHECK(rc != 0 && e.code == DDP_ERR_CONFLICT);
     RT_CHECK(strstr(e.text, others[i].text) != NULL);
-    RT_CHECK(nccl()->aborts == 1);
+    RT_CHECK(rt_nccl()->aborts == 1);
     return 0;
 }
 
@@ -433,14 +372,14 @@ static int fail_to_start(int rank, void *arg)
     enum hindrance h = *(enum hindrance *)arg;
     struct ddp_error e;
     int64_t since_us = mono_now_us();
-    nccl()->never_starts = h == NEVER_STARTS;
-    nccl()->start_fails = h == START_FAILS && rank == 0;
-    nccl()->no_id = h == NO_ID;
-    cuda()->no_context = h == NO_CONTEXT;
+    rt_nccl()->never_starts = h == NEVER_STARTS;
+    rt_nccl()->start_fails = h == START_FAILS && rank == 0;
+    rt_nccl()->no_id = h == NO_ID;
+    rt_cuda()->no_context = h == NO_CONTEXT;
     if (h == NO_LIBRARY)
         RT_CHECK(setenv("DDP_NCCL_LIBRARY", "/nowhere.so", 1) == 0);
     struct ddp_comm_opts opts = {.init_timeout_ms = 700};
-    RT_CHECK(try_join(rt_init(), opts, &e) == NULL);
+    RT_CHECK(rt_try_nccl(rt_init(), opts, &e) == NULL);
     int code = start_errors[h].code_of_others;
     RT_CHECK(rank > 0 ? e.code == code || e.code == DDP_ERR_PEER
                       : e.code == start_errors[h].code ||
@@ -448,7 +387,7 @@ static int fail_to_start(int rank, void *arg)
     RT_CHECK(rank > 0 || e.code == DDP_ERR_PEER ||
              strstr(e.text, start_errors[h].text) != NULL);
     RT_CHECK(mono_now_us() - since_us < 3000000);
-    RT_CHECK(nccl()->aborts <= 1 && nccl()->destroys == 0);
+    RT_CHECK(rt_nccl()->aborts <= 1 && rt_nccl()->destroys == 0);
     return 0;
 }
 

@@ -40,7 +40,7 @@ ssize_t __wrap_send(int fd, const void *data, size_t len, int flags);
 
 ssize_t __wrap_send(int fd, const void *data, size_t len, int flags)
 {
-    static const struct wire_blame nonsense = {77, 1};
+    static const struct wire_blame nonsense = {.why = 77, .rank = 1};
     if (len != sizeof(struct wire_blame) || mischief == WHOLE)
         return __real_send(fd, data, len, flags);
     if (mischief == CUT)

@@ -4,6 +4,7 @@
 /* links: worker_rt/comm/comm */
 /* links: worker_rt/gpu */
 /* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
+/* links: worker_rt/comm/nccl_wait worker_rt/comm/head worker_rt/comm/reduce */
 /* links: worker_rt/comm/same_call worker_rt/beat */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
@@ -144,32 +145,44 @@ struct control {
 
 static int died(struct wire *w, struct ddp_err *err)
 {
-    w->blame = (struct wire_blame){WIRE_DIED, 1};
+    w->blame = (struct wire_blame){.why = WIRE_DIED, .rank = 1};
     return ddp_err_set(err, DDP_E_PEER, "rank 1 died");
 }
 
 int wire_watch(struct wire *w, struct ddp_err *err)
 {
     if (atomic_load(&w->aborted)) {
-        w->blame = (struct wire_blame){WIRE_ABORTED, 0};
+        w->blame = (struct wire_blame){.why = WIRE_ABORTED, .rank = 0};
         return ddp_err_set(err, DDP_E_ABORTED, "aborted");
     }
     if (w->deadline_us > 0 && mono_now_us() > w->deadline_us) {
-        w->blame = (struct wire_blame){WIRE_LATE, 0};
+        w->blame = (struct wire_blame){.why = WIRE_LATE, .rank = 0};
         return ddp_err_set(err, DDP_E_TIMEOUT, "late");
     }
     return other.gives == 0 && other.unnoticed-- <= 0 ? died(w, err) : 0;
 }
 
 int wire_begin(struct wire *w,
-               enum wire_kind kind,
-               int dtype,
-               int root,
+               const struct comm_call *call,
                int64_t timeout_us,
                struct ddp_err *err)
 {
-    (void)dtype, (void)root;
-    return wire_attend(w, kind, timeout_us, err);
+    return wire_attend(w, call->kind, timeout_us, err);
+}
+
+void wire_blame_conflict(struct wire *w)
+{
+    w->blame = (struct wire_blame){.why = WIRE_DIFFERS, .rank = 0};
+}
+
+/* No program here sends anything to one rank. */
+int comm_cpu_check(struct ddp_comm *c,
+                   const struct comm_call *calls,
+                   size_t n,
+                   struct ddp_err *err)
+{
+    (void)c, (void)calls, (void)n;
+    return ddp_err_set(err, DDP_E_USAGE, "no connections");
 }
 
 int wire_attend(struct wire *w,
@@ -182,7 +195,7 @@ int wire_attend(struct wire *w,
     if (w->broken)
         return -1;
     w->head.kind = (uint16_t)kind;
-    w->blame = (struct wire_blame){WIRE_FAILED, 0};
+    w->blame = (struct wire_blame){.why = WIRE_FAILED, .rank = 0};
     w->deadline_us = timeout_us == MONO_NEVER ? 0 : mono_now_us() + timeout_us;
     return 0;
 }
@@ -216,21 +229,12 @@ static int meet(struct ddp_comm *c, struct ddp_err *err)
     return wire_end(w, rc, err);
 }
 
-static int meet_broadcast(
-    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
+static int
+meet_call(struct ddp_comm *c, const struct comm_call *call, struct ddp_err *err)
 {
-    (void)data, (void)len, (void)root;
-    return meet(c, err);
-}
-
-static int meet_gather(struct ddp_comm *c,
-                       const void *mine,
-                       size_t len,
-                       void *every,
-                       struct ddp_err *err)
-{
-    for (int r = 0; r < c->world; r++)
-        memcpy((uint8_t *)every + (size_t)r * len, mine, len);
+    size_t len = comm_call_len(call);
+    for (int r = 0; call->kind == WIRE_ALLGATHER && r < c->world; r++)
+        memcpy((uint8_t *)call->out + (size_t)r * len, call->in, len);
     return meet(c, err);
 }
 
@@ -245,8 +249,9 @@ static void control_del(struct ddp_comm *c)
 }
 
 static const struct comm_ops control_ops = {
-    .broadcast = meet_broadcast,
-    .allgather = meet_gather,
+    .call = meet_call,
+    .broadcast = comm_broadcast,
+    .allgather = comm_allgather,
     .barrier = meet,
     .leave = control_leave,
     .del = control_del,

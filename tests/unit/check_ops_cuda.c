@@ -107,7 +107,7 @@ static void same(struct pair p, double within)
 
 static const size_t shapes[][3] = {
     {1, 1, 1},   {5, 7, 3},    {32, 20, 1},   {16, 16, 16},
-    {17, 33, 9}, {64, 49, 10}, {200, 31, 65},
+    {17, 33, 9}, {64, 49, 10}, {200, 31, 65}, {3, 150, 230},
 };
 #define SHAPES ((int)(sizeof(shapes) / sizeof(shapes[0])))
 

@@ -24,6 +24,18 @@
     } while (0)
 #endif
 
+/* A grid has so many blocks in y at most: what has more takes turns. */
+#ifdef EMULATED
+#define GRID_Y_MAX ((size_t)emulate::GRID_Y_MAX)
+#else
+#define GRID_Y_MAX ((size_t)65535)
+#endif
+
+static inline unsigned grid_y(size_t n)
+{
+    return (unsigned)(n < GRID_Y_MAX ? n : GRID_Y_MAX);
+}
+
 /* On which all is done. */
 extern cudaStream_t cuda_stream;
 
@@ -90,23 +102,27 @@ __global__ void slice_sums(pair *part, F f, size_t N, size_t C)
 {
     __shared__ pair sums[ROWS][COLUMNS];
     unsigned x = threadIdx.x, y = threadIdx.y;
-    size_t c = (size_t)blockIdx.y * COLUMNS + x;
     size_t from = N * blockIdx.x / gridDim.x;
     size_t to = N * (blockIdx.x + 1) / gridDim.x;
-    pair sum = {0.0, 0.0};
-    for (size_t n = from + y; n < to && c < C; n += ROWS) {
-        pair p = f(n, c);
-        sum.a += p.a;
-        sum.b += p.b;
+    for (size_t first = (size_t)blockIdx.y * COLUMNS; first < C;
+         first += (size_t)gridDim.y * COLUMNS) {
+        size_t c = first + x;
+        pair sum = {0.0, 0.0};
+        for (size_t n = from + y; n < to && c < C; n += ROWS) {
+            pair p = f(n, c);
+            sum.a += p.a;
+            sum.b += p.b;
+        }
+        __syncthreads(); /* the last sums were added up */
+        sums[y][x] = sum;
+        __syncthreads();
+        for (unsigned i = 1; y == 0 && i < ROWS; i++) {
+            sum.a += sums[i][x].a;
+            sum.b += sums[i][x].b;
+        }
+        if (y == 0 && c < C)
+            part[blockIdx.x * C + c] = sum;
     }
-    sums[y][x] = sum;
-    __syncthreads();
-    for (unsigned i = 1; y == 0 && i < ROWS; i++) {
-        sum.a += sums[i][x].a;
-        sum.b += sums[i][x].b;
-    }
-    if (y == 0 && c < C)
-        part[blockIdx.x * C + c] = sum;
 }
 
 template <class G>
@@ -130,7 +146,7 @@ template <class F, class G> static void columns(F f, G g, size_t N, size_t C)
     pair *part = (pair *)cuda_scratch(2 * slices * C);
     if (part == NULL)
         return;
-    dim3 grid((unsigned)slices, (unsigned)((C + COLUMNS - 1) / COLUMNS));
+    dim3 grid((unsigned)slices, grid_y((C + COLUMNS - 1) / COLUMNS));
     LAUNCH("sums of columns", slice_sums, grid, dim3(COLUMNS, ROWS), part, f, N,
            C);
     LAUNCH("sums of slices", add_slices, blocks(C), THREADS, g, part,

@@ -34,18 +34,21 @@ __global__ void matmul(float *out,
     __shared__ float as[TILE][TILE + 1], bs[TILE][TILE + 1];
     unsigned x = threadIdx.x, y = threadIdx.y;
     size_t m = (size_t)blockIdx.x * TILE + y;
-    size_t n = (size_t)blockIdx.y * TILE + x;
-    float sum = 0.0f;
-    for (size_t k = 0; k < K; k += TILE) {
-        as[y][x] = m < M && k + x < K ? a[m * ar + (k + x) * ac] : 0.0f;
-        bs[y][x] = n < N && k + y < K ? b[(k + y) * br + n * bc] : 0.0f;
-        __syncthreads();
-        for (unsigned i = 0; i < TILE; i++)
-            sum += as[y][i] * bs[i][x];
-        __syncthreads();
+    for (size_t first = (size_t)blockIdx.y * TILE; first < N;
+         first += (size_t)gridDim.y * TILE) {
+        size_t n = first + x;
+        float sum = 0.0f;
+        for (size_t k = 0; k < K; k += TILE) {
+            as[y][x] = m < M && k + x < K ? a[m * ar + (k + x) * ac] : 0.0f;
+            bs[y][x] = n < N && k + y < K ? b[(k + y) * br + n * bc] : 0.0f;
+            __syncthreads();
+            for (unsigned i = 0; i < TILE; i++)
+                sum += as[y][i] * bs[i][x];
+            __syncthreads();
+        }
+        if (m < M && n < N)
+            out[m * N + n] = sum;
     }
-    if (m < M && n < N)
-        out[m * N + n] = sum;
 }
 
 #ifndef EMULATED
@@ -145,8 +148,7 @@ static void multiply(float *out,
 {
     if (blas_multiply(out, a, a_transposed, b, b_transposed, M, N, K))
         return;
-    dim3 grid((unsigned)((M + TILE - 1) / TILE),
-              (unsigned)((N + TILE - 1) / TILE));
+    dim3 grid((unsigned)((M + TILE - 1) / TILE), grid_y((N + TILE - 1) / TILE));
     LAUNCH("matrix product", matmul, grid, dim3(TILE, TILE), out, a,
            a_transposed ? (size_t)1 : K, a_transposed ? M : (size_t)1, b,
            b_transposed ? (size_t)1 : N, b_transposed ? K : (size_t)1, M, N, K);

@@ -95,8 +95,8 @@ const struct device *device_cpu(void);
  */
 const struct device *device_cuda(int local_rank, struct ddp_error *err);
 
-/* For tests: whether cuBLAS, if it is found, does the sums of linear layers.
- * It does, unless told. Returns whether it does now. */
+/* Whether cuBLAS, if it is found, does the sums of linear layers. It does,
+ * unless a test says no. Returns whether it does now. */
 bool device_cuda_use_library(bool use);
 
 #ifdef __cplusplus

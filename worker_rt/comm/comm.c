@@ -9,9 +9,13 @@
  */
 #include "worker_rt/comm/comm.h"
 
+#include <stdlib.h>
+
 #include "worker_rt/abi.h"
 #include "worker_rt/comm/cpu.h"
+#include "worker_rt/comm/head.h"
 #include "worker_rt/comm/nccl.h"
+#include "worker_rt/comm/reduce.h"
 #include "worker_rt/rt.h"
 
 #define INIT_TIMEOUT_MS (300 * 1000) /* as PyTorch waits for its peers */
@@ -28,6 +32,13 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                           (int)opts->kind);
         return NULL;
     }
+    if (opts->mesh && d->world > COMM_MESH_MAX) {
+        (void)ddp_err_set(err, DDP_E_USAGE,
+                          "the world size %d is too large for a mesh: it can "
+                          "be %d at most",
+                          d->world, COMM_MESH_MAX);
+        return NULL;
+    }
     /* The number tells communicators of one round apart. It is counted by each
      * rank, so all ranks must make theirs in the same order. */
     struct comm_place place = {.instance = d->instance,
@@ -35,7 +46,8 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
                                .id = d->comms++,
                                .rank = d->rank,
                                .world = d->world,
-                               .spans_nodes = d->world > d->local_world};
+                               .spans_nodes = d->world > d->local_world,
+                               .mesh = opts->mesh};
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);
@@ -67,27 +79,142 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
     return c;
 }
 
-/* Lengths of up to half of the address space: then no sum of a length and a
- * header overflows below. Elements are aligned, since they are added in place.
- */
-static int check_sum(const void *data,
-                     size_t count,
-                     enum ddp_dtype dtype,
-                     struct ddp_err *err)
+/* -- the arguments --------------------------------------------------------- */
+
+/* What a call takes. */
+struct shape {
+    size_t in_parts; /* of `count` elements each; 0: there is no such buffer */
+    size_t out_parts;
+    bool combines;
+};
+
+static struct shape shape_of(enum wire_kind kind, int world)
 {
-    if (dtype != DDP_F32 && dtype != DDP_F64 && dtype != DDP_I64)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "all-reduce: dtype %d cannot be summed, only F32, "
-                           "F64 and I64 can",
-                           (int)dtype);
-    size_t size = dtype == DDP_F32 ? 4 : 8;
-    if (count > SIZE_MAX / 2 / size || (count > 0 && data == NULL) ||
-        (uintptr_t)data % size != 0)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "all-reduce: the buffer is NULL, not aligned or too "
-                           "long: count %zu, address %p",
-                           count, data);
+    size_t all = (size_t)world;
+    bool scatters = kind == WIRE_REDUCE_SCATTER;
+    bool exchanges = kind == WIRE_ALL_TO_ALL;
+    return (struct shape){.in_parts = kind == WIRE_RECV       ? 0
+                                      : scatters || exchanges ? all
+                                                              : 1,
+                          .out_parts = kind == WIRE_SEND ? 0
+                                       : kind == WIRE_ALLGATHER || exchanges
+                                           ? all
+                                           : 1,
+                          .combines = kind == WIRE_ALLREDUCE || scatters};
+}
+
+/* Lengths of up to a quarter of the address space: then no sum of a length and
+ * a header, or of two lengths, overflows below. */
+static int check_buffer(const struct comm_call *call,
+                        const void *data,
+                        size_t parts,
+                        struct ddp_err *err)
+{
+    if (parts == 0)
+        return 0;
+    if (call->count > SIZE_MAX / 4 / call->elem / parts ||
+        (call->count > 0 && data == NULL) || (uintptr_t)data % call->elem != 0)
+        return ddp_err_set(
+            err, DDP_E_USAGE,
+            "%s: a buffer is NULL, not aligned or too long: count %zu of "
+            "%zu-byte elements%s, address %p",
+            head_kind_name(call->kind), call->count, call->elem,
+            parts > 1 ? " for each rank" : "", data);
     return 0;
+}
+
+/* An all-to-all would read what it has written. */
+static int check_apart(const struct comm_call *call,
+                       const struct shape *s,
+                       struct ddp_err *err)
+{
+    size_t len = comm_call_len(call);
+    uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
+    if (call->kind != WIRE_ALL_TO_ALL || in >= out + s->out_parts * len ||
+        out >= in + s->in_parts * len)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE, "%s: the two buffers overlap",
+                       head_kind_name(call->kind));
+}
+
+static int check_peer(const struct ddp_comm *c,
+                      const struct comm_call *call,
+                      struct ddp_err *err)
+{
+    bool between = call->kind == WIRE_SEND || call->kind == WIRE_RECV;
+    if (call->peer >= 0 && call->peer < c->world &&
+        (!between || call->peer != c->rank))
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "%s: there is no such %s: %d, this is rank %d of %d",
+                       head_kind_name(call->kind),
+                       call->kind == WIRE_BROADCAST ? "root" : "other rank",
+                       call->peer, c->rank, c->world);
+}
+
+static int check_types(const struct comm_call *call,
+                       const struct shape *s,
+                       struct ddp_err *err)
+{
+    if (call->elem > 0 &&
+        (!s->combines || reduce_find(call->dtype, call->op) != NULL))
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "%s: dtype %d or operation %d is not one that it takes",
+                       head_kind_name(call->kind), (int)call->dtype,
+                       (int)call->op);
+}
+
+static int
+check(const struct ddp_comm *c, struct comm_call *call, struct ddp_err *err)
+{
+    struct shape s = shape_of(call->kind, c->world);
+    if (check_types(call, &s, err) != 0 || check_peer(c, call, err) != 0 ||
+        check_buffer(call, call->in, s.in_parts, err) != 0 ||
+        check_buffer(call, call->out, s.out_parts, err) != 0)
+        return -1;
+    return check_apart(call, &s, err);
+}
+
+/* A group takes nothing but sends and receives, until it ends. */
+static int check_no_group(const struct ddp_comm *c, struct ddp_err *err)
+{
+    if (!c->grouping)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "a group takes sends and receives only: end it first "
+                       "(ddp_comm_group_end)");
+}
+
+/* -- collectives ----------------------------------------------------------- */
+
+static int
+collective(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (check_no_group(c, &why) == 0 && check(c, &call, &why) == 0 &&
+        c->ops->call(c, &call, &why) == 0)
+        return 0;
+    return rt_fail(err, &why);
+}
+
+int ddp_comm_all_reduce(struct ddp_comm *c,
+                        const void *in,
+                        void *out,
+                        size_t count,
+                        enum ddp_dtype dtype,
+                        enum ddp_op op,
+                        struct ddp_error *err)
+{
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_ALLREDUCE,
+                                         .in = in,
+                                         .out = out,
+                                         .count = count,
+                                         .dtype = dtype,
+                                         .elem = reduce_size(dtype),
+                                         .op = op},
+                      err);
 }
 
 int ddp_comm_allreduce(struct ddp_comm *c,
@@ -96,27 +223,43 @@ int ddp_comm_allreduce(struct ddp_comm *c,
                        enum ddp_dtype dtype,
                        struct ddp_error *err)
 {
-    struct ddp_err why;
-    if (check_sum(data, count, dtype, &why) == 0 &&
-        c->ops->allreduce(c, data, count, dtype, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
+    return ddp_comm_all_reduce(c, data, data, count, dtype, DDP_SUM, err);
 }
 
-int ddp_comm_broadcast(
-    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_error *err)
+int ddp_comm_reduce_scatter(struct ddp_comm *c,
+                            const void *in,
+                            void *out,
+                            size_t count,
+                            enum ddp_dtype dtype,
+                            enum ddp_op op,
+                            struct ddp_error *err)
 {
-    struct ddp_err why;
-    if (root < 0 || root >= c->world || len > SIZE_MAX / 2 ||
-        (len > 0 && data == NULL))
-        (void)ddp_err_set(
-            &why, DDP_E_USAGE,
-            "broadcast: the buffer is NULL or too long, or there is no such "
-            "root: %zu bytes at %p, root %d, world size %d",
-            len, data, root, c->world);
-    else if (c->ops->broadcast(c, data, len, root, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_REDUCE_SCATTER,
+                                         .in = in,
+                                         .out = out,
+                                         .count = count,
+                                         .dtype = dtype,
+                                         .elem = reduce_size(dtype),
+                                         .op = op},
+                      err);
+}
+
+int ddp_comm_all_gather(struct ddp_comm *c,
+                        const void *in,
+                        void *out,
+                        size_t count,
+                        enum ddp_dtype dtype,
+                        struct ddp_error *err)
+{
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_ALLGATHER,
+                                         .in = in,
+                                         .out = out,
+                                         .count = count,
+                                         .dtype = dtype,
+                                         .elem = reduce_size(dtype)},
+                      err);
 }
 
 int ddp_comm_allgather(struct ddp_comm *c,
@@ -125,22 +268,143 @@ int ddp_comm_allgather(struct ddp_comm *c,
                        void *all,
                        struct ddp_error *err)
 {
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_ALLGATHER,
+                                         .in = mine,
+                                         .out = all,
+                                         .count = len,
+                                         .elem = 1},
+                      err);
+}
+
+int ddp_comm_all_to_all(struct ddp_comm *c,
+                        const void *in,
+                        void *out,
+                        size_t count,
+                        enum ddp_dtype dtype,
+                        struct ddp_error *err)
+{
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_ALL_TO_ALL,
+                                         .in = in,
+                                         .out = out,
+                                         .count = count,
+                                         .dtype = dtype,
+                                         .elem = reduce_size(dtype)},
+                      err);
+}
+
+int ddp_comm_broadcast(
+    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_error *err)
+{
+    return collective(c,
+                      (struct comm_call){.kind = WIRE_BROADCAST,
+                                         .in = data,
+                                         .out = data,
+                                         .count = len,
+                                         .elem = 1,
+                                         .peer = root},
+                      err);
+}
+
+/* -- between two ranks ----------------------------------------------------- */
+
+/* Room for one call more. */
+static int grow_group(struct ddp_comm *c, struct ddp_err *err)
+{
+    if (c->ngroup == DDP_COMM_GROUP_MAX)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "a group has at most %d sends and receives",
+                           DDP_COMM_GROUP_MAX);
+    if (c->ngroup < c->group_room)
+        return 0;
+    size_t room = c->group_room == 0 ? 16 : 2 * c->group_room;
+    struct comm_call *more = realloc(c->group, room * sizeof(*more));
+    if (more == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a group");
+    c->group = more;
+    c->group_room = room;
+    return 0;
+}
+
+static int
+between(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
+{
     struct ddp_err why;
-    if (len > SIZE_MAX / 2 / (size_t)c->world ||
-        (len > 0 && (mine == NULL || all == NULL)))
-        (void)ddp_err_set(&why, DDP_E_USAGE,
-                          "all-gather: a buffer is NULL or too long: %zu bytes "
-                          "for each rank, from %p to %p",
-                          len, mine, all);
-    else if (c->ops->allgather(c, mine, len, all, &why) == 0)
+    if (check(c, &call, &why) != 0)
+        return rt_fail(err, &why);
+    if (!c->grouping)
+        return c->ops->exchange(c, &call, 1, &why) == 0 ? 0
+                                                        : rt_fail(err, &why);
+    if (grow_group(c, &why) != 0)
+        return rt_fail(err, &why);
+    c->group[c->ngroup++] = call;
+    return 0;
+}
+
+int ddp_comm_send(struct ddp_comm *c,
+                  const void *data,
+                  size_t count,
+                  enum ddp_dtype dtype,
+                  int peer,
+                  struct ddp_error *err)
+{
+    return between(c,
+                   (struct comm_call){.kind = WIRE_SEND,
+                                      .in = data,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .elem = reduce_size(dtype),
+                                      .peer = peer},
+                   err);
+}
+
+int ddp_comm_recv(struct ddp_comm *c,
+                  void *data,
+                  size_t count,
+                  enum ddp_dtype dtype,
+                  int peer,
+                  struct ddp_error *err)
+{
+    return between(c,
+                   (struct comm_call){.kind = WIRE_RECV,
+                                      .out = data,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .elem = reduce_size(dtype),
+                                      .peer = peer},
+                   err);
+}
+
+int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err)
+{
+    struct ddp_err why;
+    if (check_no_group(c, &why) != 0)
+        return rt_fail(err, &why);
+    c->grouping = true;
+    c->ngroup = 0;
+    return 0;
+}
+
+int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err)
+{
+    struct ddp_err why;
+    bool grouping = c->grouping;
+    c->grouping = false;
+    if (!grouping)
+        (void)ddp_err_set(&why, DDP_E_USAGE, "there is no group to end");
+    else if (c->ngroup == 0 ||
+             c->ops->exchange(c, c->group, c->ngroup, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }
 
+/* -- the rest -------------------------------------------------------------- */
+
 int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (c->ops->barrier(c, &why) == 0)
+    if (check_no_group(c, &why) == 0 && c->ops->barrier(c, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }
@@ -149,9 +413,15 @@ int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
 int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (c->ops->wait == NULL || c->ops->wait(c, &why) == 0)
+    if (check_no_group(c, &why) == 0 &&
+        (c->ops->wait == NULL || c->ops->wait(c, &why) == 0))
         return 0;
     return rt_fail(err, &why);
+}
+
+void *ddp_comm_nccl(struct ddp_comm *c)
+{
+    return c->ops->nccl == NULL ? NULL : c->ops->nccl(c);
 }
 
 void ddp_comm_abort(struct ddp_comm *c)
@@ -168,5 +438,6 @@ void ddp_comm_free(struct ddp_comm *c)
         proof_leave(&c->proof);
     c->ops->leave(c); /* on a broken one it returns at once */
     proof_leave(&c->proof);
+    free(c->group);
     c->ops->del(c);
 }

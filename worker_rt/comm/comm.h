@@ -14,17 +14,57 @@
 #include "worker_rt/ddp.h"
 #include "worker_rt/proof.h"
 
+/* What ranks can be in. */
+enum wire_kind {
+    WIRE_ALLREDUCE = 1,
+    WIRE_BROADCAST,
+    WIRE_ALLGATHER,
+    WIRE_BARRIER,
+    WIRE_LEAVE,
+    WIRE_START, /* of NCCL, see comm_nccl */
+    WIRE_WAIT,  /* of one rank */
+    WIRE_REDUCE_SCATTER,
+    WIRE_ALL_TO_ALL,
+    WIRE_SEND, /* these between two ranks */
+    WIRE_RECV,
+    WIRE_GROUP, /* of these two */
+    WIRE_KINDS
+};
+
 /*
- * All but `abort` return 0 or -1 with `err`. The arguments have been checked.
- * `abort` comes from other threads. `leave` ends the work on a sound
- * communicator in an orderly way; `del` frees it, broken or not.
+ * A call that moves data, its arguments checked. WIRE_BROADCAST has its buffer
+ * in `in` and in `out`, WIRE_SEND in `in` only, WIRE_RECV in `out` only.
+ */
+struct comm_call {
+    enum wire_kind kind;
+    const void *in;
+    void *out;
+    size_t count;         /* elements: as in ddp.h, of one rank's part */
+    enum ddp_dtype dtype; /* 0: bytes */
+    size_t elem;          /* bytes of an element */
+    enum ddp_op op;       /* DDP_SUM where it means nothing */
+    int peer;             /* the root, or the other rank; else 0 */
+};
+
+/*
+ * All but `abort`, `reaches` and `nccl` return 0 or -1 with `err`. The
+ * arguments have been checked. `abort` comes from other threads. `leave` ends
+ * the work on a sound communicator in an orderly way; `del` frees it, broken or
+ * not.
  */
 struct comm_ops {
-    int (*allreduce)(struct ddp_comm *c,
-                     void *data,
-                     size_t count,
-                     enum ddp_dtype dtype,
-                     struct ddp_err *err);
+    /* A collective that moves data. */
+    int (*call)(struct ddp_comm *c,
+                const struct comm_call *call,
+                struct ddp_err *err);
+    /* Sends and receives at once, `n` of them. */
+    int (*exchange)(struct ddp_comm *c,
+                    const struct comm_call *calls,
+                    size_t n,
+                    struct ddp_err *err);
+    /* Whether there is a connection for data in host memory. */
+    bool (*reaches)(struct ddp_comm *c, int rank);
+    /* Two that libddp needs itself, of bytes. */
     int (*broadcast)(struct ddp_comm *c,
                      void *data,
                      size_t len,
@@ -37,6 +77,7 @@ struct comm_ops {
                      struct ddp_err *err);
     int (*barrier)(struct ddp_comm *c, struct ddp_err *err);
     int (*wait)(struct ddp_comm *c, struct ddp_err *err); /* or NULL */
+    void *(*nccl)(struct ddp_comm *c);                    /* or NULL */
     void (*abort)(struct ddp_comm *c);
     void (*leave)(struct ddp_comm *c);
     void (*del)(struct ddp_comm *c);
@@ -47,8 +88,12 @@ struct ddp_comm {
     const struct comm_ops *ops;
     int rank;
     int world;
-    int64_t timeout_us; /* for each collective, MONO_NEVER: none */
+    int64_t timeout_us; /* for each call, MONO_NEVER: none */
     struct proof_part proof;
+    bool grouping;           /* between the start and the end of a group .. */
+    struct comm_call *group; /* .. its calls; owned, kept for the next one */
+    size_t ngroup;
+    size_t group_room;
 };
 
 /* Which ranks meet: the fence, and the number of the communicator in it. */
@@ -59,6 +104,49 @@ struct comm_place {
     int rank;
     int world;
     bool spans_nodes;
+    bool mesh; /* each rank is connected to all */
 };
+
+/* Most ranks of a world that is connected so. */
+#define COMM_MESH_MAX 128
+
+/* The bytes that two ranks exchange, or a rank has at all, of a call. */
+static inline size_t comm_call_len(const struct comm_call *call)
+{
+    return call->count * call->elem;
+}
+
+/* The two that libddp needs itself, as calls. */
+static inline int comm_broadcast(
+    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
+{
+    const struct comm_call call = {.kind = WIRE_BROADCAST,
+                                   .in = data,
+                                   .out = data,
+                                   .count = len,
+                                   .elem = 1,
+                                   .peer = root};
+    return c->ops->call(c, &call, err);
+}
+
+static inline int comm_allgather(struct ddp_comm *c,
+                                 const void *mine,
+                                 size_t len,
+                                 void *all,
+                                 struct ddp_err *err)
+{
+    const struct comm_call call = {.kind = WIRE_ALLGATHER,
+                                   .in = mine,
+                                   .out = all,
+                                   .count = len,
+                                   .elem = 1};
+    return c->ops->call(c, &call, err);
+}
+
+/* For calls that take memory that they do not write. */
+static inline void *comm_unconst(const void *p)
+{
+    return (void *)(uintptr_t)p;
+}
 
 #endif

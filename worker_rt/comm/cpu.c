@@ -1,11 +1,13 @@
 /*
- * worker_rt/comm/cpu: all-reduce, broadcast, all-gather and barrier over TCP.
+ * worker_rt/comm/cpu: the collectives over TCP, and sends and receives.
  *
  * Shape. Each rank has these neighbours: the two on the ring, and those of a
  * hypercube over the first P ranks, P being the largest power of two that fits;
  * a rank r >= P hangs on rank r - P. Much data goes round the ring (each byte
  * is sent twice, whatever the world), little goes over the hypercube (log2 W
- * messages).
+ * messages). Reduce-scatter and all-to-all go round the ring always, the latter
+ * straight to each rank if there are connections to all. A send or receive
+ * needs the connection of its two ranks.
  *
  * Order. Every sum is made in an order that depends on nothing but ranks: on
  * the ring one rank makes each element's sum and the others get it; on the
@@ -21,6 +23,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "worker_rt/comm/head.h"
+#include "worker_rt/comm/reduce.h"
 #include "worker_rt/comm/wire.h"
 
 #define SMALL_MAX ((size_t)32 * 1024) /* below: hypercube, from it: ring */
@@ -33,42 +37,9 @@ struct comm_cpu {
     struct wire wire;
     struct wire_peer *prev; /* on the ring; NULL in a world of one */
     struct wire_peer *next;
-    int core; /* P: ranks of the hypercube */
+    int core;  /* P: ranks of the hypercube */
+    bool mesh; /* all ranks are neighbours */
 };
-
-static void sum_f32(void *dst, const void *a, const void *b, size_t n)
-{
-    float *to = dst;
-    const float *x = a, *y = b;
-    for (size_t i = 0; i < n; i++)
-        to[i] = x[i] + y[i];
-}
-
-static void sum_f64(void *dst, const void *a, const void *b, size_t n)
-{
-    double *to = dst;
-    const double *x = a, *y = b;
-    for (size_t i = 0; i < n; i++)
-        to[i] = x[i] + y[i];
-}
-
-/* Unsigned, which wraps around. */
-static void sum_i64(void *dst, const void *a, const void *b, size_t n)
-{
-    uint64_t *to = dst;
-    const uint64_t *x = a, *y = b;
-    for (size_t i = 0; i < n; i++)
-        to[i] = x[i] + y[i];
-}
-
-/* For what only one rank has, and the others have zeros. */
-static void merge_u8(void *dst, const void *a, const void *b, size_t n)
-{
-    uint8_t *to = dst;
-    const uint8_t *x = a, *y = b;
-    for (size_t i = 0; i < n; i++)
-        to[i] = (uint8_t)(x[i] | y[i]);
-}
 
 static struct comm_cpu *self(struct ddp_comm *c)
 {
@@ -90,7 +61,7 @@ static int cube_combine(struct comm_cpu *c,
                         void *data,
                         size_t n,
                         size_t elem,
-                        wire_combine_fn *combine,
+                        reduce_fn *combine,
                         struct ddp_err *err)
 {
     struct wire *w = &c->wire;
@@ -176,25 +147,32 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Block `number`, as numbers of ranks go round, and how many elements it has.
+ */
+static uint8_t *
+find_block(const struct blocks *b, int number, int world, size_t *n)
+{
+    size_t i = (size_t)(number + 2 * world) % (size_t)world;
+    ddp_assert(number > -2 * world);
+    *n = b->base + (i < b->rest ? 1 : 0);
+    return b->data + (i * b->base + least(i, b->rest)) * b->elem;
+}
+
 static struct wire_xfer block(struct comm_cpu *c,
                               const struct blocks *b,
                               struct wire_peer *peer,
                               int step,
                               int number)
 {
-    size_t world = (size_t)c->base.world;
-    size_t i = (size_t)(number + 2 * c->base.world) % world;
-    ddp_assert(number > -2 * c->base.world);
-    size_t start = i * b->base + least(i, b->rest);
-    size_t n = b->base + (i < b->rest ? 1 : 0);
-    return wire_message(&c->wire, peer, (uint32_t)step,
-                        b->data + start * b->elem, n * b->elem);
+    size_t n;
+    uint8_t *data = find_block(b, number, c->base.world, &n);
+    return wire_message(&c->wire, peer, (uint32_t)step, data, n * b->elem);
 }
 
 /* After step s this rank has the sum of s + 2 ranks in block rank - s - 1. */
 static int ring_reduce(struct comm_cpu *c,
                        const struct blocks *b,
-                       wire_combine_fn *combine,
+                       reduce_fn *combine,
                        struct ddp_err *err)
 {
     int rank = c->base.rank;
@@ -254,13 +232,10 @@ static int ring_broadcast(struct comm_cpu *c,
 
 /* -- the collectives ------------------------------------------------------- */
 
-static int begin(struct comm_cpu *c,
-                 enum wire_kind kind,
-                 int dtype,
-                 int root,
-                 struct ddp_err *err)
+static int
+begin(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
 {
-    if (wire_begin(&c->wire, kind, dtype, root, c->base.timeout_us, err) != 0)
+    if (wire_begin(&c->wire, call, c->base.timeout_us, err) != 0)
         return -1;
     return wire_ask_proof(&c->wire, &c->base.proof, err);
 }
@@ -275,74 +250,240 @@ static int end(struct comm_cpu *c, int rc, const struct ddp_err *err)
 /* Combines nothing; no rank passes before the last has come. */
 static int barrier(struct comm_cpu *c, enum wire_kind kind, struct ddp_err *err)
 {
-    int rc = begin(c, kind, 0, 0, err);
+    const struct comm_call call = {.kind = kind};
+    int rc = begin(c, &call, err);
     if (rc == 0)
-        rc = cube_combine(c, c->wire.scratch, 0, 1, merge_u8, err);
+        rc = cube_combine(c, c->wire.scratch, 0, 1, reduce_merge, err);
     return end(c, rc, err);
 }
 
-static int cpu_allreduce(struct ddp_comm *comm,
-                         void *data,
-                         size_t count,
-                         enum ddp_dtype dtype,
-                         struct ddp_err *err)
+static void average(const struct comm_call *call, void *data, size_t n, int w)
 {
-    struct comm_cpu *c = self(comm);
-    size_t elem = dtype == DDP_F32 ? 4 : 8;
-    wire_combine_fn *sum = dtype == DDP_F32   ? sum_f32
-                           : dtype == DDP_F64 ? sum_f64
-                                              : sum_i64;
-    struct blocks b = split(data, count, elem, comm->world);
-    int rc = begin(c, WIRE_ALLREDUCE, (int)dtype, 0, err);
-    if (rc == 0 && count * elem < SMALL_MAX) {
-        rc = cube_combine(c, data, count, elem, sum, err);
-    } else if (rc == 0) {
-        rc = ring_reduce(c, &b, sum, err);
+    if (call->op == DDP_AVG)
+        reduce_divide(call->dtype, data, n, w);
+}
+
+static int
+allreduce(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
+{
+    int world = c->base.world;
+    reduce_fn *combine = reduce_find(call->dtype, call->op);
+    struct blocks b = split(call->out, call->count, call->elem, world);
+    size_t len = comm_call_len(call);
+    if (len > 0 && call->in != call->out)
+        memmove(call->out, call->in, len);
+    if (len < SMALL_MAX) {
+        int rc =
+            cube_combine(c, call->out, call->count, call->elem, combine, err);
         if (rc == 0)
-            rc = ring_gather(c, &b, comm->rank + 1, err);
+            average(call, call->out, call->count, world);
+        return rc;
     }
-    return end(c, rc, err);
+    if (ring_reduce(c, &b, combine, err) != 0)
+        return -1;
+    size_t n;
+    uint8_t *own = find_block(&b, c->base.rank + 1, world, &n);
+    average(call, own, n, world);
+    return ring_gather(c, &b, c->base.rank + 1, err);
 }
 
-static int cpu_broadcast(struct ddp_comm *comm,
-                         void *data,
-                         size_t len,
-                         int root,
-                         struct ddp_err *err)
+static int
+broadcast(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
 {
-    struct comm_cpu *c = self(comm);
-    int rc = begin(c, WIRE_BROADCAST, 0, root, err);
-    if (rc == 0 && len < SMALL_MAX)
-        rc = cube_broadcast(c, data, len, root, err);
-    else if (rc == 0)
-        rc = ring_broadcast(c, data, len, root, err);
-    return end(c, rc, err);
+    size_t len = comm_call_len(call);
+    if (len < SMALL_MAX)
+        return cube_broadcast(c, call->out, len, call->peer, err);
+    return ring_broadcast(c, call->out, len, call->peer, err);
 }
 
-static int cpu_allgather(struct ddp_comm *comm,
-                         const void *mine,
-                         size_t len,
-                         void *all,
+static int
+allgather(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
+{
+    size_t len = comm_call_len(call), world = (size_t)c->base.world;
+    size_t total = len * world, before = (size_t)c->base.rank * len;
+    uint8_t *all = call->out, *place = all + before;
+    if (len > 0)
+        memmove(place, call->in, len);
+    if (total >= SMALL_MAX) {
+        struct blocks b = split(all, world, len, c->base.world);
+        return ring_gather(c, &b, c->base.rank, err);
+    }
+    /* All others' places zero: then a bitwise or is a gather. */
+    if (len > 0) {
+        memset(all, 0, before);
+        memset(place + len, 0, total - len - before);
+    }
+    return cube_combine(c, all, total, 1, reduce_merge, err);
+}
+
+/* -- parts for each rank --------------------------------------------------- */
+
+static uint8_t *part_of(const struct comm_call *call, const void *all, int rank)
+{
+    return (uint8_t *)comm_unconst(all) + (size_t)rank * comm_call_len(call);
+}
+
+static void copy(void *to, const void *from, size_t len)
+{
+    if (len > 0) /* else they may be NULL */
+        memcpy(to, from, len);
+}
+
+/* The parts go round, each rank adds its own: the sum of part r begins at rank
+ * r + 1 and ends at rank r. `room` is for two parts: one comes in while the one
+ * before goes out. */
+static int pass_sums(struct comm_cpu *c,
+                     const struct comm_call *call,
+                     uint8_t *room,
+                     struct ddp_err *err)
+{
+    int world = c->base.world, rank = c->base.rank;
+    size_t len = comm_call_len(call);
+    uint8_t *mine = room, *next = room + len;
+    copy(mine, part_of(call, call->in, (rank + world - 1) % world), len);
+    for (int s = 1; s < world; s++) {
+        int number = (rank + 2 * world - 1 - s) % world;
+        struct wire_xfer out =
+            wire_message(&c->wire, c->next, (uint32_t)s, mine, len);
+        struct wire_xfer in =
+            wire_message(&c->wire, c->prev, (uint32_t)s, next, len);
+        copy(next, part_of(call, call->in, number), len);
+        in.combine = reduce_find(call->dtype, call->op);
+        in.elem = call->elem;
+        if (wire_exchange(&c->wire, &out, &in, err) != 0)
+            return -1;
+        uint8_t *sent = mine;
+        mine = next;
+        next = sent;
+    }
+    average(call, mine, call->count, world);
+    copy(call->out, mine, len);
+    return 0;
+}
+
+static int no_room(size_t len, struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_NOMEM, "no memory for %zu bytes on the way",
+                       len);
+}
+
+static int reduce_scatter(struct comm_cpu *c,
+                          const struct comm_call *call,
+                          struct ddp_err *err)
+{
+    size_t len = comm_call_len(call);
+    uint8_t *room = malloc(2 * len + 1);
+    if (room == NULL)
+        return no_room(2 * len, err);
+    int rc = pass_sums(c, call, room, err);
+    free(room);
+    return rc;
+}
+
+/*
+ * Round the ring: what a rank has for all others goes on to the next one, which
+ * takes out its part, the first, and passes on the rest. `room` is for twice
+ * those parts.
+ */
+static int pass_parts(struct comm_cpu *c,
+                      const struct comm_call *call,
+                      uint8_t *room,
+                      struct ddp_err *err)
+{
+    int world = c->base.world, rank = c->base.rank;
+    size_t len = comm_call_len(call), others = (size_t)(world - 1);
+    uint8_t *have = room, *come = room + others * len;
+    for (int i = 1; i < world; i++)
+        copy(have + (size_t)(i - 1) * len,
+             part_of(call, call->in, (rank + i) % world), len);
+    for (int s = 1; s < world; s++, others--) {
+        struct wire_xfer out =
+            wire_message(&c->wire, c->next, (uint32_t)s, have, others * len);
+        struct wire_xfer in =
+            wire_message(&c->wire, c->prev, (uint32_t)s, come, others * len);
+        if (wire_exchange(&c->wire, &out, &in, err) != 0)
+            return -1;
+        copy(part_of(call, call->out, (rank + world - s) % world), come, len);
+        uint8_t *sent = have;
+        have = come + len;
+        come = sent;
+    }
+    return 0;
+}
+
+/* In each step all ranks send as far ahead as they receive from behind. */
+static int pass_straight(struct comm_cpu *c,
+                         const struct comm_call *call,
                          struct ddp_err *err)
 {
-    struct comm_cpu *c = self(comm);
-    size_t total = len * (size_t)comm->world;
-    uint8_t *place = (uint8_t *)all + (size_t)comm->rank * len;
-    int rc = begin(c, WIRE_ALLGATHER, 0, 0, err);
-    if (rc == 0 && len > 0)
-        memmove(place, mine, len);
-    if (rc == 0 && total < SMALL_MAX) {
-        /* All others' places zero: then a bitwise or is a gather. */
-        if (len > 0) {
-            memset(all, 0, (size_t)comm->rank * len);
-            memset(place + len, 0,
-                   total - len - (size_t)(place - (uint8_t *)all));
-        }
-        rc = cube_combine(c, all, total, 1, merge_u8, err);
-    } else if (rc == 0) {
-        struct blocks b = split(all, (size_t)comm->world, len, comm->world);
-        rc = ring_gather(c, &b, comm->rank, err);
+    struct wire *w = &c->wire;
+    int world = c->base.world, rank = c->base.rank;
+    for (int s = 1; s < world; s++) {
+        int to = (rank + s) % world, from = (rank + world - s) % world;
+        struct wire_xfer out =
+            wire_message(w, wire_peer(w, to), (uint32_t)s,
+                         part_of(call, call->in, to), comm_call_len(call));
+        struct wire_xfer in =
+            wire_message(w, wire_peer(w, from), (uint32_t)s,
+                         part_of(call, call->out, from), comm_call_len(call));
+        if (wire_exchange(w, &out, &in, err) != 0)
+            return -1;
     }
+    return 0;
+}
+
+static int all_to_all(struct comm_cpu *c,
+                      const struct comm_call *call,
+                      struct ddp_err *err)
+{
+    size_t len = comm_call_len(call), world = (size_t)c->base.world;
+    copy(part_of(call, call->out, c->base.rank),
+         part_of(call, call->in, c->base.rank), len);
+    if (c->mesh)
+        return pass_straight(c, call, err);
+    uint8_t *room = malloc(2 * (world - 1) * len + 1);
+    if (room == NULL)
+        return no_room(2 * (world - 1) * len, err);
+    int rc = pass_parts(c, call, room, err);
+    free(room);
+    return rc;
+}
+
+static int
+move(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
+{
+    switch (call->kind) {
+    case WIRE_ALLREDUCE:
+        return allreduce(c, call, err);
+    case WIRE_BROADCAST:
+        return broadcast(c, call, err);
+    case WIRE_ALLGATHER:
+        return allgather(c, call, err);
+    case WIRE_REDUCE_SCATTER:
+        return reduce_scatter(c, call, err);
+    case WIRE_ALL_TO_ALL:
+        return all_to_all(c, call, err);
+    case WIRE_BARRIER:
+    case WIRE_LEAVE:
+    case WIRE_START:
+    case WIRE_WAIT:
+    case WIRE_SEND:
+    case WIRE_RECV:
+    case WIRE_GROUP:
+    case WIRE_KINDS:
+        break;
+    }
+    DDP_WRONG("no collective that moves data");
+}
+
+static int cpu_call(struct ddp_comm *comm,
+                    const struct comm_call *call,
+                    struct ddp_err *err)
+{
+    struct comm_cpu *c = self(comm);
+    int rc = begin(c, call, err);
+    if (rc == 0)
+        rc = move(c, call, err);
     return end(c, rc, err);
 }
 
@@ -350,6 +491,78 @@ static int cpu_barrier(struct ddp_comm *comm, struct ddp_err *err)
 {
     return barrier(self(comm), WIRE_BARRIER, err);
 }
+
+/* -- between two ranks ----------------------------------------------------- */
+
+static bool cpu_reaches(struct ddp_comm *comm, int rank)
+{
+    const struct comm_cpu *c = self(comm);
+    return c->mesh || (c->next != NULL &&
+                       (rank == c->next->rank || rank == c->prev->rank));
+}
+
+int comm_cpu_check(struct ddp_comm *comm,
+                   const struct comm_call *calls,
+                   size_t n,
+                   struct ddp_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!cpu_reaches(comm, calls[i].peer))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s: there is no connection from rank %d to "
+                               "rank %d: make the communicator with the option "
+                               "mesh",
+                               head_kind_name(calls[i].kind), comm->rank,
+                               calls[i].peer);
+    return 0;
+}
+
+/* The sends stand before the receives in `all` (n). */
+static int exchange_all(struct comm_cpu *c,
+                        const struct comm_call *calls,
+                        size_t n,
+                        struct wire_xfer *all,
+                        struct ddp_err *err)
+{
+    struct wire *w = &c->wire;
+    size_t nouts = 0, nins = 0;
+    for (size_t i = 0; i < n; i++)
+        nouts += calls[i].kind == WIRE_SEND;
+    struct wire_xfer *outs = all, *ins = all + nouts;
+    nouts = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct wire_xfer x =
+            wire_between(w, wire_peer(w, calls[i].peer), &calls[i]);
+        if (calls[i].kind == WIRE_SEND)
+            outs[nouts++] = x;
+        else
+            ins[nins++] = x;
+    }
+    return wire_exchange_all(w, outs, nouts, ins, nins, err);
+}
+
+static int cpu_exchange(struct ddp_comm *comm,
+                        const struct comm_call *calls,
+                        size_t n,
+                        struct ddp_err *err)
+{
+    struct comm_cpu *c = self(comm);
+    if (comm_cpu_check(comm, calls, n, err) != 0)
+        return -1;
+    struct wire_xfer *all = calloc(n + 1, sizeof(*all));
+    enum wire_kind kind = n == 1 ? calls[0].kind : WIRE_GROUP;
+    int rc = wire_attend(&c->wire, kind, comm->timeout_us, err);
+    if (rc == 0)
+        rc = wire_ask_proof(&c->wire, &comm->proof, err);
+    if (rc == 0 && all == NULL)
+        rc = no_room(n * sizeof(*all), err);
+    if (rc == 0)
+        rc = exchange_all(c, calls, n, all, err);
+    free(all);
+    return end(c, rc, err);
+}
+
+/* -- the end --------------------------------------------------------------- */
 
 static void cpu_abort(struct ddp_comm *comm)
 {
@@ -373,9 +586,11 @@ static void cpu_del(struct ddp_comm *comm)
 }
 
 static const struct comm_ops cpu_ops = {
-    .allreduce = cpu_allreduce,
-    .broadcast = cpu_broadcast,
-    .allgather = cpu_allgather,
+    .call = cpu_call,
+    .exchange = cpu_exchange,
+    .reaches = cpu_reaches,
+    .broadcast = comm_broadcast,
+    .allgather = comm_allgather,
     .barrier = cpu_barrier,
     .abort = cpu_abort,
     .leave = cpu_leave,
@@ -399,6 +614,9 @@ static void add_peers(struct comm_cpu *c)
     c->next = wire_add(w, (rank + 1) % world);
     for (int bit = 1; rank < c->core && bit < c->core; bit *= 2)
         (void)wire_add(w, rank ^ bit);
+    for (int r = 0; c->mesh && r < world; r++)
+        if (r != rank)
+            (void)wire_add(w, r);
     if (rank >= c->core)
         (void)wire_add(w, rank - c->core);
     else if (rank + c->core < world)
@@ -420,6 +638,7 @@ struct ddp_comm *comm_cpu_new(const struct comm_place *place,
                                 .world = place->world,
                                 .timeout_us = MONO_NEVER};
     wire_init(&c->wire, place->rank, place->world);
+    c->mesh = place->mesh || place->world <= 3; /* then the ring is one */
     add_peers(c);
     if (wire_open(&c->wire, place, store, deadline_us, err) == 0)
         return &c->base;

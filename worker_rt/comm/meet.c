@@ -51,7 +51,7 @@ struct hello {
 };
 _Static_assert(sizeof(struct hello) == 72, "no padding on the wire");
 
-static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 2};
+static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 3};
 
 enum answer {
     TAKEN = 1,

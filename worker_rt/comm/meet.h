@@ -18,7 +18,7 @@ enum comm_lane {
     COMM_LANES
 };
 
-#define COMM_LINKS_MAX 70
+#define COMM_LINKS_MAX 256
 
 /* A connection to be made: to which rank, for what. Both ends make it. */
 struct comm_link {

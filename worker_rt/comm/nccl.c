@@ -5,11 +5,7 @@
  *     a collective: begin on the control ─► NCCL enqueues ─► poll the stream,
  *     NCCL's own errors and the control ─► end on the control
  *
- * No call blocks inside of NCCL or CUDA. Whatever goes wrong, the peers are
- * told first over the control, then NCCL is aborted, which ends its kernels:
- * with a dead peer they would spin for ever. NCCL often finds a peer's sockets
- * closed before the control does, but only the control knows whose fault it
- * was; so it is given BLAME_US to say so.
+ * No call blocks inside of NCCL or CUDA; comm/nccl_wait waits for both.
  *
  * Failure modes: no driver, no NCCL, one that is too old (CONFIG, before any
  * rank waits); NCCL or the GPU fails here (IO); a peer fails (PEER, with the
@@ -23,7 +19,6 @@
 #include "rendezvous/base/mono.h"
 
 int comm_nccl_ranks_per_id = 128;
-int64_t comm_nccl_abort_us = 2 * MONO_S;
 
 #ifndef DDP_NCCL /* the Makefile found no nccl.h */
 
@@ -43,346 +38,166 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
 
 #else
 
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
-
-#include "worker_rt/comm/cpu.h"
-#include "worker_rt/comm/nccl_lib.h"
+#include "worker_rt/comm/head.h"
+#include "worker_rt/comm/nccl_wait.h"
 #include "worker_rt/comm/same_call.h"
-#include "worker_rt/comm/wire.h"
-#include "worker_rt/gpu.h"
 
-#define SPIN_US  (50)          /* most collectives are done by then */
-#define WATCH_US (1 * MONO_MS) /* how often the control is looked at */
-/* For the control to know whose fault it is. */
-#define BLAME_US (100 * MONO_MS)
 #define LEAVE_US (1 * MONO_S)
-#define NAP_NS   (20 * 1000)
 #define IDS_MAX  1024
 
-/* -- a communicator -------------------------------------------------------- */
+/* -- types and operations -------------------------------------------------- */
 
-struct comm_nccl {
-    struct ddp_comm base;
-    struct ddp_comm *control;
-    struct wire *wire; /* of the control */
-    const struct gpu_driver *gpu;
-    ncclComm_t comm; /* NULL: alone, not started, or aborted; under nccl_lock */
-    struct comm_nccl *next; /* in `all`, from the start on */
-    void *stream;
-    bool async;
-    bool checks;     /* calls are compared first */
-    bool pending;    /* something was enqueued and not waited for */
-    void *event;     /* recorded at `marked`; NULL: not made yet */
-    uint64_t marked; /* a ticket, see worker_rt/proof; 0: none */
+/* Of a dtype that is only moved: without one here, as bytes. */
+static const struct {
+    bool known;
+    ncclDataType_t type;
+} types[] = {
+    [DDP_F64] = {true, ncclFloat64},
+    [DDP_F32] = {true, ncclFloat32},
+    [DDP_F16] = {true, ncclFloat16},
+    [DDP_BF16] = {true, ncclBfloat16},
+    [DDP_I64] = {true, ncclInt64},
+    [DDP_I32] = {true, ncclInt32},
+    [DDP_I16] = {false, ncclUint8},
+    [DDP_I8] = {true, ncclInt8},
+    [DDP_U8] = {true, ncclUint8},
+    [DDP_BOOL] = {false, ncclUint8},
+    [DDP_U64] = {true, ncclUint64},
+    [DDP_U32] = {true, ncclUint32},
+    [DDP_U16] = {false, ncclUint8},
+#if NCCL_VERSION_CODE >= 22400
+    [DDP_F8_E4M3] = {true, ncclFloat8e4m3},
+    [DDP_F8_E5M2] = {true, ncclFloat8e5m2},
+#endif
 };
 
-static const struct nccl_lib *nccl; /* the same for all; NULL: not needed yet */
-
-/* All of this process. The lock is held for each call on a `comm`, since the
- * failure of another communicator aborts it, too; none of these calls blocks.
- */
-static pthread_mutex_t nccl_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct comm_nccl *all;
-
-static struct comm_nccl *self(struct ddp_comm *c)
-{
-    return (struct comm_nccl *)c; /* its first member */
-}
-
-/* What went wrong in NCCL, on one line. */
-static int nccl_failed(struct comm_nccl *c,
-                       ncclResult_t rc,
-                       const char *what,
-                       struct ddp_err *err)
-{
-    enum ddp_code code = rc == ncclRemoteError ? DDP_E_PEER : DDP_E_IO;
-    char last[160];
-    (void)pthread_mutex_lock(&nccl_lock);
-    const char *text = nccl->GetLastError(c->comm);
-    (void)snprintf(last, sizeof(last), "%s", text == NULL ? "" : text);
-    (void)pthread_mutex_unlock(&nccl_lock);
-    for (char *p = last; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ')
-            *p = ' ';
-    return ddp_err_set(err, code, "%s: NCCL: %s%s%s", what,
-                       nccl->GetErrorString(rc), last[0] == '\0' ? "" : ": ",
-                       last);
-}
-
-static void nap(void)
-{
-    const struct timespec t = {.tv_nsec = NAP_NS};
-    (void)nanosleep(&t, NULL); /* a signal may cut it short */
-}
-
-/* Whether the control knows better whose fault it is: then `err` is replaced.
- */
-static void ask_control(struct comm_nccl *c, struct ddp_err *err)
-{
-    struct ddp_err better;
-    int64_t until_us = mono_now_us() + BLAME_US;
-    while (mono_now_us() < until_us) {
-        if (wire_watch(c->wire, &better) != 0) {
-            *err = better;
-            return;
-        }
-        nap();
-    }
-}
-
-/* -- abort ----------------------------------------------------------------- */
-
-/* Takes communicators out of use: `last`, behind all the others of this process
- * if `every`. NULL: no memory. */
-static ncclComm_t *collect(struct comm_nccl *last, bool every, size_t *n)
-{
-    *n = 1;
-    for (const struct comm_nccl *c = all; c != NULL; c = c->next)
-        *n += every && c != last && c->comm != NULL;
-    ncclComm_t *comms = calloc(*n, sizeof(ncclComm_t));
-    if (comms == NULL)
-        return NULL;
-    size_t i = 0;
-    for (struct comm_nccl *c = all; every && c != NULL; c = c->next) {
-        if (c->comm == NULL || c == last)
-            continue;
-        comms[i++] = c->comm;
-        c->comm = NULL;
-    }
-    comms[i++] = last->comm;
-    last->comm = NULL;
-    ddp_assert(i == *n);
-    return comms;
-}
-
-/*
- * An abort ends the kernels that wait for a peer, and what lies behind them on
- * the stream goes on with data that was never summed. If something was enqueued
- * there, a collective of another communicator may be among it, and must not
- * carry that to other ranks: so all of this process are aborted (`every`). NCCL
- * notes each abort when it is called, and waits when the group ends; the one
- * whose kernels wait comes last. false: NCCL has not come to an end in time.
- */
-static bool abort_nccl(struct comm_nccl *c, bool every)
-{
-    size_t n = 0;
-    ncclComm_t *comms = NULL;
-    (void)pthread_mutex_lock(&nccl_lock);
-    if (c->comm != NULL && (comms = collect(c, every, &n)) == NULL) {
-        (void)nccl->CommAbort(c->comm);
-        c->comm = NULL;
-    }
-    (void)pthread_mutex_unlock(&nccl_lock);
-    return comms == NULL || nccl_lib_abort(comms, n, comm_nccl_abort_us);
-}
-
-/* The text is the most that can be done: the GPU's work cannot be taken back.
- */
-static void add_stuck(struct ddp_err *err)
-{
-    size_t n = strlen(err->text);
-    (void)snprintf(err->text + n, sizeof(err->text) - n,
-                   " (NCCL does not come to an end: the GPU may be busy until "
-                   "this process ends)");
-}
-
-/* Ends what was begun on the control. A failure of any kind ends NCCL too, and
- * the proof learns of it before any stream goes on. */
-static int end(struct comm_nccl *c, int rc, struct ddp_err *err)
-{
-    if (rc == 0)
-        return 0;
-    bool open = c->base.proof.oldest != 0;
-    wire_tell_proof(c->wire, &c->base.proof, err);
-    (void)wire_end(c->wire, rc, err);
-    if (!abort_nccl(c, open))
-        add_stuck(err);
-    return rc;
-}
-
-/* The lock is held on success, until `leave`. */
-static int enter(struct comm_nccl *c, struct ddp_err *err)
-{
-    (void)pthread_mutex_lock(&nccl_lock);
-    if (c->comm != NULL)
-        return 0;
-    (void)pthread_mutex_unlock(&nccl_lock);
-    return ddp_err_set(err, DDP_E_ABORTED,
-                       "NCCL was aborted, since another communicator of this "
-                       "process failed");
-}
-
-static void leave(void)
-{
-    (void)pthread_mutex_unlock(&nccl_lock);
-}
-
-/* NCCL's own state; an error is in `state`, too. */
-static int
-ask_nccl(struct comm_nccl *c, ncclResult_t *state, struct ddp_err *err)
-{
-    if (enter(c, err) != 0)
-        return -1;
-    ncclResult_t rc = nccl->CommGetAsyncError(c->comm, state);
-    leave();
-    if (rc != ncclSuccess)
-        *state = rc;
-    return 0;
-}
-
-/* When to look at what, while polling. */
-struct patience {
-    int64_t start_us;
-    int64_t watch_us; /* when the control is looked at next */
+static const ncclRedOp_t operations[] = {
+    [DDP_SUM] = ncclSum, [DDP_AVG] = ncclAvg,   [DDP_MAX] = ncclMax,
+    [DDP_MIN] = ncclMin, [DDP_PROD] = ncclProd,
 };
 
-static struct patience patience_new(void)
+static bool is_known(enum ddp_dtype dtype)
 {
-    int64_t now_us = mono_now_us();
-    return (struct patience){now_us, now_us + WATCH_US};
+    return (size_t)dtype < sizeof(types) / sizeof(types[0]) &&
+           types[dtype].known;
 }
 
-/* Between two looks at the GPU. */
-static int
-wait_a_little(struct comm_nccl *c, struct patience *p, struct ddp_err *err)
+static ncclDataType_t type_of(const struct comm_call *call)
 {
-    int64_t now_us = mono_now_us();
-    if (now_us >= p->watch_us) {
-        p->watch_us = now_us + WATCH_US;
-        if (wire_watch(c->wire, err) != 0)
-            return -1;
-    }
-    if (now_us - p->start_us > SPIN_US)
-        nap();
-    return 0;
+    return is_known(call->dtype) ? types[call->dtype].type : ncclUint8;
 }
 
-/* Nothing blocks: what NCCL has begun with `rc` is finished in its own threads,
- * and until then it may be given nothing else. */
-static int settle(struct comm_nccl *c,
-                  ncclResult_t rc,
-                  const char *what,
-                  struct ddp_err *err)
+static size_t count_of(const struct comm_call *call)
 {
-    struct patience p = patience_new();
-    while (rc == ncclInProgress) {
-        if (ask_nccl(c, &rc, err) != 0 ||
-            (rc == ncclInProgress && wait_a_little(c, &p, err) != 0))
-            return -1;
-    }
-    if (rc == ncclSuccess)
-        return 0;
-    (void)nccl_failed(c, rc, what, err);
-    ask_control(c, err);
-    return -1;
+    return is_known(call->dtype) ? call->count : comm_call_len(call);
 }
 
-/* NCCL has no error of its own. */
-static int
-check_nccl(struct comm_nccl *c, const char *what, struct ddp_err *err)
-{
-    ncclResult_t state = ncclSuccess;
-    if (c->base.world == 1)
-        return 0;
-    if (ask_nccl(c, &state, err) != 0)
-        return -1;
-    return state == ncclInProgress ? 0 : settle(c, state, what, err);
-}
-
-/*
- * Until the event is reached, or the stream is empty (NULL). NCCL is asked once
- * more behind that: only what came to its end before NCCL had an error, and
- * before it was aborted, is known to be right.
- */
-static int poll_gpu(struct comm_nccl *c,
-                    void *event,
-                    const char *what,
-                    struct ddp_err *err)
-{
-    struct patience p = patience_new();
-    for (;;) {
-        int rc = event != NULL ? c->gpu->event_query(event)
-                               : c->gpu->stream_query(c->stream);
-        if (rc != 0 && rc != GPU_NOT_READY)
-            return ddp_err_set(err, DDP_E_IO, "%s: the GPU failed: %s", what,
-                               gpu_text(c->gpu, rc));
-        if (check_nccl(c, what, err) != 0)
-            return -1;
-        if (rc == 0)
-            return 0;
-        if (wait_a_little(c, &p, err) != 0)
-            return -1;
-    }
-}
-
-/* Until the stream is empty. */
-static int drain(struct comm_nccl *c, const char *what, struct ddp_err *err)
-{
-    if (poll_gpu(c, NULL, what, err) != 0)
-        return -1;
-    c->pending = false;
-    c->marked = 0;
-    proof_done(&c->base.proof, c->base.proof.newest);
-    return 0;
-}
-
-/* -- the collectives ------------------------------------------------------- */
-
-static int begin(struct comm_nccl *c,
-                 enum wire_kind kind,
-                 int dtype,
-                 int root,
-                 struct ddp_err *err)
-{
-    ddp_assert(c->control != NULL && c->wire != NULL);
-    if (wire_begin(c->wire, kind, dtype, root, c->base.timeout_us, err) != 0)
-        return -1;
-    if (wire_ask_proof(c->wire, &c->base.proof, err) != 0)
-        return -1;
-    return wire_watch(c->wire, err); /* has a peer given up already? */
-}
-
-/* For a wait of this rank's own. */
-static int attend(struct comm_nccl *c, struct ddp_err *err)
-{
-    if (wire_attend(c->wire, WIRE_WAIT, c->base.timeout_us, err) != 0)
-        return -1;
-    return wire_ask_proof(c->wire, &c->base.proof, err);
-}
-
-/* The control does what lies in host memory; when it fails so does NCCL. */
-static struct ddp_comm *control(struct comm_nccl *c)
-{
-    c->control->timeout_us = c->base.timeout_us;
-    return c->control;
-}
-
-/* Before the call that enqueues; on success the lock is held. */
-static int begin_nccl(struct comm_nccl *c,
-                      enum wire_kind kind,
-                      int dtype,
-                      int root,
-                      size_t len,
+/* F8 came with NCCL 2.24. */
+static int check_type(const struct comm_nccl *c,
+                      const struct comm_call *call,
                       struct ddp_err *err)
 {
-    const struct same_call call = {kind, dtype, root, (int64_t)len};
-    if (c->checks && same_call_check(control(c), &call, err) != 0)
-        return -1;
-    if (begin(c, kind, dtype, root, err) != 0)
-        return -1;
-    return c->base.world == 1 ? 0 : enter(c, err);
+    int version = 0;
+    bool combines =
+        call->kind == WIRE_ALLREDUCE || call->kind == WIRE_REDUCE_SCATTER;
+    bool small = call->dtype == DDP_F8_E4M3 || call->dtype == DDP_F8_E5M2;
+    if (!combines || !small || c->nccl == NULL)
+        return 0;
+    (void)c->nccl->GetVersion(&version); /* 0 if it fails */
+    if (version >= 22400 && is_known(call->dtype))
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "%s: NCCL can combine F8 from version 2.24 on",
+                       head_kind_name(call->kind));
 }
 
-/* From here on something may be under way. A call that waits for it tells the
- * program itself how it ended, and needs no ticket. */
-static void note_pending(struct comm_nccl *c)
+/* -- giving it to NCCL ----------------------------------------------------- */
+
+/* Under the lock. */
+static ncclResult_t send_or_receive(const struct comm_nccl *c,
+                                    const struct comm_call *call)
 {
-    c->pending = true;
-    if (c->async)
-        proof_draw(&c->base.proof);
+    if (call->kind == WIRE_SEND)
+        return c->nccl->Send(call->in, count_of(call), type_of(call),
+                             call->peer, c->comm, c->stream);
+    return c->nccl->Recv(call->out, count_of(call), type_of(call), call->peer,
+                         c->comm, c->stream);
+}
+
+/* What is in progress is asked for later. */
+static bool is_failure(ncclResult_t rc)
+{
+    return rc != ncclSuccess && rc != ncclInProgress;
+}
+
+/* As a group, so that none of them waits for another one of this rank's. */
+static ncclResult_t
+give_group(const struct comm_nccl *c, const struct comm_call *calls, size_t n)
+{
+    ncclResult_t rc = c->nccl->GroupStart();
+    if (is_failure(rc))
+        return rc;
+    for (size_t i = 0; i < n && !is_failure(rc); i++)
+        rc = send_or_receive(c, &calls[i]);
+    ncclResult_t ended = c->nccl->GroupEnd();
+    return is_failure(rc) ? rc : ended;
+}
+
+/* NCCL has a call for it from 2.28 on only. */
+static ncclResult_t give_all_to_all(const struct comm_nccl *c,
+                                    const struct comm_call *call)
+{
+    size_t len = comm_call_len(call);
+    ncclResult_t rc = c->nccl->GroupStart();
+    if (is_failure(rc))
+        return rc;
+    for (int r = 0; r < c->base.world && !is_failure(rc); r++) {
+        struct comm_call one = *call;
+        one.peer = r;
+        one.kind = WIRE_SEND;
+        one.in = (const uint8_t *)call->in + (size_t)r * len;
+        rc = send_or_receive(c, &one);
+        one.kind = WIRE_RECV;
+        one.out = (uint8_t *)call->out + (size_t)r * len;
+        if (!is_failure(rc))
+            rc = send_or_receive(c, &one);
+    }
+    ncclResult_t ended = c->nccl->GroupEnd();
+    return is_failure(rc) ? rc : ended;
+}
+
+static ncclResult_t give(const struct comm_nccl *c,
+                         const struct comm_call *call)
+{
+    const struct nccl_lib *nccl = c->nccl;
+    size_t n = count_of(call);
+    ncclDataType_t type = type_of(call);
+    switch (call->kind) {
+    case WIRE_ALLREDUCE:
+        return nccl->AllReduce(call->in, call->out, n, type,
+                               operations[call->op], c->comm, c->stream);
+    case WIRE_REDUCE_SCATTER:
+        return nccl->ReduceScatter(call->in, call->out, n, type,
+                                   operations[call->op], c->comm, c->stream);
+    case WIRE_BROADCAST:
+        return nccl->Broadcast(call->in, call->out, n, type, call->peer,
+                               c->comm, c->stream);
+    case WIRE_ALLGATHER:
+        return nccl->AllGather(call->in, call->out, n, type, c->comm,
+                               c->stream);
+    case WIRE_ALL_TO_ALL:
+        return give_all_to_all(c, call);
+    case WIRE_BARRIER:
+    case WIRE_LEAVE:
+    case WIRE_START:
+    case WIRE_WAIT:
+    case WIRE_SEND:
+    case WIRE_RECV:
+    case WIRE_GROUP:
+    case WIRE_KINDS:
+        break;
+    }
+    DDP_WRONG("no collective that moves data");
 }
 
 /* What NCCL answered to the call that enqueues. */
@@ -391,145 +206,171 @@ static int enqueued(struct comm_nccl *c,
                     const char *what,
                     struct ddp_err *err)
 {
-    leave();
-    note_pending(c);
-    int rc = settle(c, answer, what, err);
+    nccl_unlock();
+    nccl_note(c);
+    int rc = nccl_settle(c, answer, what, err);
     if (rc == 0 && !c->async)
-        rc = drain(c, what, err);
-    return end(c, rc, err);
+        rc = nccl_drain(c, what, err);
+    return nccl_end(c, rc, err);
 }
 
-/* Nothing lies in no memory. If the driver cannot tell, the communicator fails
- * as by any other failure of the GPU. */
+/* Alone: what this rank gives is all that there is. */
+static int give_self(struct comm_nccl *c,
+                     const struct comm_call *call,
+                     struct ddp_err *err)
+{
+    const char *what = head_kind_name(call->kind);
+    if (call->in == call->out)
+        return nccl_end(c, 0, err);
+    int rc = c->gpu->copy(gpu_addr(call->out), gpu_addr(call->in),
+                          comm_call_len(call), c->stream);
+    if (rc != 0)
+        (void)ddp_err_set(err, DDP_E_IO, "%s: the GPU failed: %s", what,
+                          gpu_text(c->gpu, rc));
+    nccl_note(c);
+    if (rc == 0 && !c->async)
+        return nccl_end(c, nccl_drain(c, what, err), err);
+    return nccl_end(c, rc == 0 ? 0 : -1, err);
+}
+
+/* -- where the data lies --------------------------------------------------- */
+
+/* If the driver cannot tell, the communicator fails as by any other failure of
+ * the GPU. */
 static enum gpu_place where(struct comm_nccl *c,
                             enum wire_kind kind,
                             const void *data,
-                            size_t len,
                             struct ddp_err *err)
 {
-    enum gpu_place place = len > 0 ? gpu_where(c->gpu, data, err) : GPU_HOST;
+    const struct comm_call call = {.kind = kind};
     struct ddp_err older;
+    enum gpu_place place = gpu_where(c->gpu, data, err);
     if (place != GPU_UNKNOWN)
         return place;
-    if (begin(c, kind, 0, 0, &older) != 0)
+    if (nccl_begin(c, &call, &older) != 0)
         *err = older;
-    (void)end(c, -1, err);
+    (void)nccl_end(c, -1, err);
+    return GPU_UNKNOWN;
+}
+
+/* Where the buffers of all of these lie; GPU_UNKNOWN: an error, the driver's or
+ * USAGE (not all alike). Nothing lies in no memory: it counts as the host's. */
+static enum gpu_place where_all(struct comm_nccl *c,
+                                const struct comm_call *calls,
+                                size_t n,
+                                struct ddp_err *err)
+{
+    bool found[2] = {false, false};
+    for (size_t i = 0; i < 2 * n; i++) {
+        const struct comm_call *call = &calls[i / 2];
+        const void *data = i % 2 == 0 ? call->in : call->out;
+        if (comm_call_len(call) == 0 || data == NULL ||
+            (i % 2 == 1 && data == call->in))
+            continue;
+        enum gpu_place place = where(c, call->kind, data, err);
+        if (place == GPU_UNKNOWN)
+            return place;
+        found[place == GPU_DEVICE] = true;
+    }
+    if (!found[0] || !found[1])
+        return found[1] ? GPU_DEVICE : GPU_HOST;
+    (void)ddp_err_set(err, DDP_E_USAGE,
+                      "%s: one buffer lies in GPU memory, another one does not",
+                      n == 1 ? head_kind_name(calls[0].kind) : "group");
     return GPU_UNKNOWN;
 }
 
 static int controlled(struct comm_nccl *c, int rc, struct ddp_err *err)
 {
-    return rc == 0 ? 0 : end(c, rc, err);
+    return rc == 0 ? 0 : nccl_end(c, rc, err);
 }
 
-static int nccl_allreduce(struct ddp_comm *comm,
-                          void *data,
-                          size_t count,
-                          enum ddp_dtype dtype,
-                          struct ddp_err *err)
+/* -- the calls ------------------------------------------------------------- */
+
+static int nccl_call(struct ddp_comm *comm,
+                     const struct comm_call *call,
+                     struct ddp_err *err)
 {
-    static const char what[] = "all-reduce";
-    struct comm_nccl *c = self(comm);
-    ncclDataType_t type = dtype == DDP_F32   ? ncclFloat32
-                          : dtype == DDP_F64 ? ncclFloat64
-                                             : ncclInt64;
-    enum gpu_place at = where(c, WIRE_ALLREDUCE, data, count, err);
+    struct comm_nccl *c = nccl_self(comm);
+    struct ddp_comm *k = nccl_control(c);
+    enum gpu_place at = where_all(c, call, 1, err);
     if (at == GPU_UNKNOWN)
         return -1;
-    if (at == GPU_HOST) {
-        struct ddp_comm *k = control(c);
-        return controlled(c, k->ops->allreduce(k, data, count, dtype, err),
-                          err);
-    }
-    if (begin_nccl(c, WIRE_ALLREDUCE, (int)dtype, 0, count, err) != 0)
-        return end(c, -1, err);
+    if (at == GPU_HOST)
+        return controlled(c, k->ops->call(k, call, err), err);
+    if (check_type(c, call, err) != 0)
+        return -1;
+    if ((c->checks && same_call_check(k, call, err) != 0) ||
+        nccl_begin(c, call, err) != 0)
+        return nccl_end(c, -1, err);
     if (comm->world == 1)
-        return end(c, 0, err); /* alone */
-    return enqueued(
-        c,
-        nccl->AllReduce(data, data, count, type, ncclSum, c->comm, c->stream),
-        what, err);
+        return give_self(c, call, err);
+    if (nccl_lock(c, err) != 0)
+        return nccl_end(c, -1, err);
+    return enqueued(c, give(c, call), head_kind_name(call->kind), err);
 }
 
-static int nccl_broadcast(struct ddp_comm *comm,
-                          void *data,
-                          size_t len,
-                          int root,
-                          struct ddp_err *err)
+/* In host memory a rank without a connection is an error of the program's,
+ * which breaks nothing. */
+static int exchange_host(struct comm_nccl *c,
+                         const struct comm_call *calls,
+                         size_t n,
+                         struct ddp_err *err)
 {
-    struct comm_nccl *c = self(comm);
-    enum gpu_place at = where(c, WIRE_BROADCAST, data, len, err);
+    struct ddp_comm *k = nccl_control(c);
+    if (comm_cpu_check(k, calls, n, err) != 0)
+        return -1;
+    return controlled(c, k->ops->exchange(k, calls, n, err), err);
+}
+
+static int nccl_exchange(struct ddp_comm *comm,
+                         const struct comm_call *calls,
+                         size_t n,
+                         struct ddp_err *err)
+{
+    struct comm_nccl *c = nccl_self(comm);
+    enum wire_kind kind = n == 1 ? calls[0].kind : WIRE_GROUP;
+    enum gpu_place at = where_all(c, calls, n, err);
     if (at == GPU_UNKNOWN)
         return -1;
-    if (at == GPU_HOST) {
-        struct ddp_comm *k = control(c);
-        return controlled(c, k->ops->broadcast(k, data, len, root, err), err);
-    }
-    if (begin_nccl(c, WIRE_BROADCAST, 0, root, len, err) != 0)
-        return end(c, -1, err);
-    if (comm->world == 1)
-        return end(c, 0, err); /* alone */
+    if (at == GPU_HOST)
+        return exchange_host(c, calls, n, err);
+    if ((c->checks && same_call_between(nccl_control(c), calls, n, err) != 0) ||
+        nccl_attend(c, kind, err) != 0 || wire_watch(c->wire, err) != 0 ||
+        nccl_lock(c, err) != 0)
+        return nccl_end(c, -1, err);
     return enqueued(
-        c,
-        nccl->Broadcast(data, data, len, ncclUint8, root, c->comm, c->stream),
-        "broadcast", err);
+        c, n == 1 ? send_or_receive(c, calls) : give_group(c, calls, n),
+        head_kind_name(kind), err);
 }
 
-/* Alone: what is mine is all there is. */
-static int gather_one(struct comm_nccl *c,
-                      const void *mine,
-                      size_t len,
-                      void *every,
-                      struct ddp_err *err)
+static bool nccl_reaches(struct ddp_comm *comm, int rank)
 {
-    int rc = mine == every ? 0
-                           : c->gpu->copy(gpu_addr(every), gpu_addr(mine), len,
-                                          c->stream);
-    if (rc != 0)
-        (void)ddp_err_set(err, DDP_E_IO, "all-gather: the GPU failed: %s",
-                          gpu_text(c->gpu, rc));
-    note_pending(c);
-    if (rc == 0 && !c->async)
-        return end(c, drain(c, "all-gather", err), err);
-    return end(c, rc == 0 ? 0 : -1, err);
+    struct comm_nccl *c = nccl_self(comm);
+    return c->control->ops->reaches(c->control, rank);
 }
 
-static int nccl_allgather(struct ddp_comm *comm,
-                          const void *mine,
-                          size_t len,
-                          void *every,
-                          struct ddp_err *err)
+/* The program enqueues something itself: that is waited for, and snapshots rest
+ * on it, whether this communicator waits or not. */
+static void *nccl_raw(struct ddp_comm *comm)
 {
-    struct comm_nccl *c = self(comm);
-    enum gpu_place from = where(c, WIRE_ALLGATHER, mine, len, err);
-    enum gpu_place to = from == GPU_UNKNOWN
-                            ? GPU_UNKNOWN
-                            : where(c, WIRE_ALLGATHER, every, len, err);
-    if (to == GPU_UNKNOWN)
-        return -1;
-    if (from != to)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "all-gather: one buffer lies in GPU memory, the "
-                           "other does not");
-    if (to == GPU_HOST) {
-        struct ddp_comm *k = control(c);
-        return controlled(c, k->ops->allgather(k, mine, len, every, err), err);
-    }
-    if (begin_nccl(c, WIRE_ALLGATHER, 0, 0, len, err) != 0)
-        return end(c, -1, err);
-    if (comm->world == 1)
-        return gather_one(c, mine, len, every, err);
-    return enqueued(
-        c, nccl->AllGather(mine, every, len, ncclUint8, c->comm, c->stream),
-        "all-gather", err);
+    struct comm_nccl *c = nccl_self(comm);
+    nccl_lock_any();
+    ncclComm_t raw = c->comm;
+    nccl_unlock();
+    if (raw == NULL)
+        return NULL;
+    c->pending = true;
+    proof_draw(&c->base.proof);
+    return raw;
 }
 
 static int nccl_wait(struct ddp_comm *comm, struct ddp_err *err)
 {
-    struct comm_nccl *c = self(comm);
-    if (attend(c, err) != 0 || wire_watch(c->wire, err) != 0)
-        return end(c, -1, err);
-    return end(c, c->pending ? drain(c, "wait", err) : 0, err);
+    struct comm_nccl *c = nccl_self(comm);
+    if (nccl_attend(c, WIRE_WAIT, err) != 0 || wire_watch(c->wire, err) != 0)
+        return nccl_end(c, -1, err);
+    return nccl_end(c, c->pending ? nccl_drain(c, "wait", err) : 0, err);
 }
 
 /* -- what a snapshot rests on ---------------------------------------------- */
@@ -548,14 +389,14 @@ static void nccl_prove(struct proof_part *part, uint64_t mark)
     struct ddp_err why;
     bool by_event = c->marked >= mark;
     uint64_t upto = by_event ? c->marked : part->newest;
-    int rc = attend(c, &why);
+    int rc = nccl_attend(c, WIRE_WAIT, &why);
     if (rc == 0)
-        rc = poll_gpu(c, by_event ? c->event : NULL, "save", &why);
+        rc = nccl_poll(c, by_event ? c->event : NULL, "save", &why);
     if (rc == 0) {
         c->marked = 0;
         proof_done(part, upto);
     }
-    (void)end(c, rc, &why);
+    (void)nccl_end(c, rc, &why);
 }
 
 /* One event: what was marked before must be proven first. */
@@ -576,26 +417,26 @@ static void nccl_mark(struct proof_part *part, uint64_t mark)
         c->marked = mark;
         return;
     }
-    if (attend(c, &why) == 0)
+    if (nccl_attend(c, WIRE_WAIT, &why) == 0)
         (void)ddp_err_set(&why, DDP_E_IO, "save: the GPU failed: %s",
                           gpu_text(c->gpu, rc));
-    (void)end(c, -1, &why);
+    (void)nccl_end(c, -1, &why);
 }
 
 /* What this rank has enqueued is done, then all have come. */
 static int nccl_barrier(struct ddp_comm *comm, struct ddp_err *err)
 {
-    struct comm_nccl *c = self(comm);
+    struct comm_nccl *c = nccl_self(comm);
     if (nccl_wait(comm, err) != 0)
         return -1;
-    struct ddp_comm *k = control(c);
+    struct ddp_comm *k = nccl_control(c);
     return controlled(c, k->ops->barrier(k, err), err);
 }
 
 /* The call that polls sees it; from here NCCL may not be touched. */
 static void nccl_abort(struct ddp_comm *comm)
 {
-    wire_abort(self(comm)->wire);
+    wire_abort(nccl_self(comm)->wire);
 }
 
 /* -- the end --------------------------------------------------------------- */
@@ -603,42 +444,34 @@ static void nccl_abort(struct ddp_comm *comm)
 /* Whatever goes wrong here, the work is done. */
 static void nccl_leave(struct ddp_comm *comm)
 {
-    struct comm_nccl *c = self(comm);
+    struct comm_nccl *c = nccl_self(comm);
     struct ddp_err ignored;
     c->base.timeout_us = LEAVE_US;
-    if (begin(c, WIRE_LEAVE, 0, 0, &ignored) != 0) {
-        (void)end(c, -1, &ignored);
+    const struct comm_call call = {.kind = WIRE_LEAVE};
+    if (nccl_begin(c, &call, &ignored) != 0) {
+        (void)nccl_end(c, -1, &ignored);
         return;
     }
-    int rc = c->pending ? drain(c, "leave", &ignored) : 0;
-    if (rc == 0 && comm->world > 1 && (rc = enter(c, &ignored)) == 0) {
-        ncclResult_t answer = nccl->CommFinalize(c->comm);
-        leave();
-        rc = settle(c, answer, "leave", &ignored);
+    int rc = c->pending ? nccl_drain(c, "leave", &ignored) : 0;
+    if (rc == 0 && comm->world > 1 && (rc = nccl_lock(c, &ignored)) == 0) {
+        ncclResult_t answer = c->nccl->CommFinalize(c->comm);
+        nccl_unlock();
+        rc = nccl_settle(c, answer, "leave", &ignored);
     }
-    if (end(c, rc, &ignored) != 0)
+    if (nccl_end(c, rc, &ignored) != 0)
         return;
-    (void)pthread_mutex_lock(&nccl_lock);
+    nccl_lock_any();
     if (c->comm != NULL)
-        (void)nccl->CommDestroy(c->comm); /* frees what it can */
+        (void)c->nccl->CommDestroy(c->comm); /* frees what it can */
     c->comm = NULL;
-    (void)pthread_mutex_unlock(&nccl_lock);
+    nccl_unlock();
     c->control->ops->leave(c->control);
 }
 
 static void nccl_del(struct ddp_comm *comm)
 {
-    struct comm_nccl *c = self(comm);
-    (void)pthread_mutex_lock(&nccl_lock);
-    struct comm_nccl **at = &all;
-    while (*at != NULL && *at != c)
-        at = &(*at)->next;
-    if (*at != NULL)
-        *at = c->next;
-    if (c->comm != NULL)
-        (void)nccl->CommAbort(c->comm); /* it never came to be used */
-    c->comm = NULL;
-    (void)pthread_mutex_unlock(&nccl_lock);
+    struct comm_nccl *c = nccl_self(comm);
+    nccl_forget(c);
     if (c->event != NULL)
         (void)c->gpu->event_destroy(c->event);
     if (c->control != NULL)
@@ -647,17 +480,22 @@ static void nccl_del(struct ddp_comm *comm)
 }
 
 static const struct comm_ops nccl_ops = {
-    .allreduce = nccl_allreduce,
-    .broadcast = nccl_broadcast,
-    .allgather = nccl_allgather,
+    .call = nccl_call,
+    .exchange = nccl_exchange,
+    .reaches = nccl_reaches,
+    .broadcast = comm_broadcast,
+    .allgather = comm_allgather,
     .barrier = nccl_barrier,
     .wait = nccl_wait,
+    .nccl = nccl_raw,
     .abort = nccl_abort,
     .leave = nccl_leave,
     .del = nccl_del,
 };
 
 /* -- making one ------------------------------------------------------------ */
+
+static const struct comm_call starting = {.kind = WIRE_START};
 
 static int64_t left_us(int64_t deadline_us)
 {
@@ -684,11 +522,11 @@ static int share_ids(struct comm_nccl *c,
         ncclResult_t rc = ncclSuccess;
         k->timeout_us = c->base.timeout_us = left_us(deadline_us);
         if (root == c->base.rank)
-            rc = nccl->GetUniqueId(&ids[i]);
+            rc = c->nccl->GetUniqueId(&ids[i]);
         if (rc != ncclSuccess) {
-            if (begin(c, WIRE_START, 0, 0, err) == 0)
+            if (nccl_begin(c, &starting, err) == 0)
                 (void)nccl_failed(c, rc, "start of NCCL", err);
-            return end(c, -1, err);
+            return nccl_end(c, -1, err);
         }
         if (k->ops->broadcast(k, &ids[i], sizeof(ids[i]), root, err) != 0)
             return -1;
@@ -707,17 +545,17 @@ static int start(struct comm_nccl *c,
     config.blocking = 0;
     int rank = c->base.rank, world = c->base.world;
     c->base.timeout_us = left_us(deadline_us);
-    if (begin(c, WIRE_START, 0, 0, err) != 0)
-        return end(c, -1, err);
-    (void)pthread_mutex_lock(&nccl_lock);
-    ncclResult_t rc = n == 1 ? nccl->CommInitRankConfig(&c->comm, world, ids[0],
+    if (nccl_begin(c, &starting, err) != 0)
+        return nccl_end(c, -1, err);
+    nccl_lock_any();
+    ncclResult_t rc = n == 1
+                          ? c->nccl->CommInitRankConfig(&c->comm, world, ids[0],
                                                         rank, &config)
-                             : nccl->CommInitRankScalable(&c->comm, world, rank,
+                          : c->nccl->CommInitRankScalable(&c->comm, world, rank,
                                                           n, ids, &config);
-    c->next = all;
-    all = c;
-    (void)pthread_mutex_unlock(&nccl_lock);
-    if (end(c, settle(c, rc, what, err), err) != 0)
+    nccl_register(c);
+    nccl_unlock();
+    if (nccl_end(c, nccl_settle(c, rc, what, err), err) != 0)
         return -1;
     /* It may have started here and failed elsewhere. */
     struct ddp_comm *k = c->control;
@@ -753,7 +591,7 @@ static int open_all(struct comm_nccl *c,
     c->gpu = gpu_load(err);
     if (c->gpu == NULL || gpu_context(c->gpu, err) == NULL)
         return -1;
-    if (place->world > 1 && (nccl = nccl_lib_load(err)) == NULL)
+    if (place->world > 1 && (c->nccl = nccl_lib_load(err)) == NULL)
         return -1;
     c->control = comm_cpu_new(place, store, deadline_us, err);
     if (c->control == NULL)

@@ -27,7 +27,10 @@
     X(GetLastError)                                                            \
     X(AllReduce)                                                               \
     X(Broadcast)                                                               \
-    X(AllGather)
+    X(AllGather)                                                               \
+    X(ReduceScatter)                                                           \
+    X(Send)                                                                    \
+    X(Recv)
 
 /* Without their "nccl"; each has the type that nccl.h declares. */
 struct nccl_lib {

@@ -7,11 +7,11 @@
  * Failure modes. A rank that waits, waits for a rank that waits too or has
  * failed. So when a rank fails and shuts its connections, the failure reaches
  * all ranks, one wake-up per hop; but to the next rank it looks as if that one
- * had died. Therefore each peer has a second connection, which carries one
- * message only: which rank is to blame, and for what (struct wire_blame). It
- * cannot go over the first connection: a message may be cut there at any byte,
- * and what follows the cut would be taken for its data. An end without that
- * message is a death.
+ * had died. Therefore each peer has a second connection, whose last message
+ * says which rank is to blame, and for what (struct wire_blame). It cannot go
+ * over the first connection: a message may be cut there at any byte, and what
+ * follows the cut would be taken for its data. An end without that message is a
+ * death.
  *
  * The blame is sent before anything is shut. When data ends, the blame has
  * mostly come too; it is waited for a little, since two connections may
@@ -21,14 +21,20 @@
  * gave up ends the wait. A peer that is gone without a message may also have
  * finished the very last collective and ended early: so the work goes on then,
  * and fails when nothing has moved for GONE_US. A cut line shows nothing at
- * all: see is_silent.
+ * all: see blame_is_silent.
+ *
+ * Ranks that are in different calls find out by the heads of messages. Two such
+ * ranks may also wait for a third each, and never read what the other has sent:
+ * so a rank that was blocked for LOOK_US looks at messages that it did not ask
+ * for, see head_is_stray. And a rank that waits to receive says so to the one
+ * that should send, which may have gone on without, or wait to receive itself:
+ * see blame_waits_in_vain.
  */
 #include "worker_rt/comm/wire.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -43,25 +49,6 @@
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
 #define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
 
-static const char *const kind_names[] = {
-    "nothing", "all-reduce", "broadcast",     "all-gather",
-    "barrier", "leave",      "start of NCCL", "wait"};
-_Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
-               "one for each");
-
-/* Behind "rank N". */
-static const char *const why_texts[] = {
-    [WIRE_DIED] = "died",
-    [WIRE_SILENT] = "is silent: its host is down or the network is cut",
-    [WIRE_LEFT] = "left early",
-    [WIRE_ABORTED] = "aborted it",
-    [WIRE_LATE] = "ran out of time",
-    [WIRE_DIFFERS] = "found ranks that are in different collectives",
-    [WIRE_FAILED] = "failed",
-};
-_Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
-               "one for each");
-
 _Static_assert(WIRE_PEERS_MAX *COMM_LANES <= COMM_LINKS_MAX, "see meet");
 
 /* -- who is to blame ------------------------------------------------------- */
@@ -69,12 +56,12 @@ _Static_assert(WIRE_PEERS_MAX *COMM_LANES <= COMM_LINKS_MAX, "see meet");
 static const char *kind_name(const struct wire *w)
 {
     ddp_assert(w->head.kind < WIRE_KINDS);
-    return kind_names[w->head.kind];
+    return head_kind_name(w->head.kind);
 }
 
 static struct wire_blame blame_for(enum wire_why why, int rank)
 {
-    return (struct wire_blame){(uint32_t)why, (uint32_t)rank};
+    return (struct wire_blame){.why = (uint32_t)why, .rank = (uint32_t)rank};
 }
 
 /* Fails with `blame`, which wire_end passes on. */
@@ -84,19 +71,12 @@ static int give_up(struct wire *w, struct wire_blame blame, struct ddp_err *err)
     w->blame = blame;
     return ddp_err_set(
         err, blame.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
-        "%s: rank %u %s", kind_name(w), blame.rank, why_texts[blame.why]);
+        "%s: rank %u %s", kind_name(w), blame.rank, blame_text(blame.why));
 }
 
 static bool is_pause(int error)
 {
     return error == EAGAIN || error == EINTR;
-}
-
-/* How a connection ended, from errno: 0 is an end of file. */
-static enum wire_why ending(int error)
-{
-    return error == 0 || error == ECONNRESET || error == EPIPE ? WIRE_DIED
-                                                               : WIRE_SILENT;
 }
 
 /* An error of a call on a connection that is not about the connection: the
@@ -129,30 +109,43 @@ static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
     w->moved_us = mono_now_us();
 }
 
-/* Reads what has come of a peer's blame. One that makes no sense counts as
- * none. */
-static void hear(struct wire *w, struct wire_peer *p)
+/* Reads what has come of a peer's next message. One that makes no sense counts
+ * as none. Whether it was a note. */
+static bool hear_one(struct wire *w, struct wire_peer *p)
 {
     struct wire_blame *said = &p->blame;
-    if (p->state != WIRE_HERE)
-        return;
     ddp_assert(p->have < sizeof(*said));
     ssize_t n = recv(p->blame_fd, (uint8_t *)said + p->have,
                      sizeof(*said) - p->have, MSG_DONTWAIT);
     if (n < 0 && is_pause(errno))
-        return;
+        return false;
     if (n <= 0) {
-        mark_gone(w, p, ending(n == 0 ? 0 : errno));
-        return;
+        mark_gone(w, p, blame_ending(n == 0 ? 0 : errno));
+        return false;
     }
     p->have += (size_t)n;
     if (p->have < sizeof(*said))
-        return;
+        return false;
+    if (blame_is_note(said)) {
+        p->note = *said;
+        p->have = 0;
+        return true;
+    }
     if (said->why >= 1 && said->why < WIRE_WHYS &&
         said->rank < (uint32_t)w->world)
         p->state = WIRE_BLAMED;
     else
         mark_gone(w, p, WIRE_DIED);
+    return false;
+}
+
+/* Notes and the blame behind them: a rank gives one note for each call, so no
+ * sound one gives many at a time. */
+static void hear(struct wire *w, struct wire_peer *p)
+{
+    for (int i = 0; i < 8 && p->state == WIRE_HERE; i++)
+        if (!hear_one(w, p))
+            return;
 }
 
 /*
@@ -162,7 +155,7 @@ static void hear(struct wire *w, struct wire_peer *p)
  */
 static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
 {
-    enum wire_why why = ending(errno);
+    enum wire_why why = blame_ending(errno);
     int64_t now_us = mono_now_us(), until_us = now_us + BLAME_US;
     struct pollfd pfd = {.fd = p->blame_fd, .events = POLLIN};
     for (hear(w, p); p->state == WIRE_HERE && now_us < until_us; hear(w, p)) {
@@ -195,6 +188,20 @@ struct wire_xfer wire_message(const struct wire *w,
         .peer = peer, .head = w->head, .data = data, .len = len};
     x.head.step = step;
     x.head.len = len;
+    return x;
+}
+
+struct wire_xfer wire_between(const struct wire *w,
+                              struct wire_peer *peer,
+                              const struct comm_call *call)
+{
+    bool sends = call->kind == WIRE_SEND;
+    struct wire_xfer x =
+        wire_message(w, peer, 0, sends ? comm_unconst(call->in) : call->out,
+                     comm_call_len(call));
+    x.head.kind = WIRE_SEND;
+    x.head.dtype = (uint8_t)call->dtype;
+    x.head.step = w->head.kind == WIRE_GROUP ? HEAD_IN_GROUP : HEAD_ALONE;
     return x;
 }
 
@@ -249,24 +256,29 @@ send_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     return 0;
 }
 
-static int
-check_head(struct wire *w, const struct wire_xfer *x, struct ddp_err *err)
+void wire_blame_conflict(struct wire *w)
 {
-    const struct wire_head *got = &x->got;
-    if (memcmp(got, &x->head, sizeof(*got)) == 0)
-        return 0;
+    w->blame = blame_for(WIRE_DIFFERS, w->rank);
+}
+
+/* The peer's message belongs to another call than `own`, which this rank is in.
+ */
+static int conflict(struct wire *w,
+                    const struct wire_peer *peer,
+                    const struct wire_head *own,
+                    const struct wire_head *got,
+                    struct ddp_err *err)
+{
+    char ours[HEAD_TEXT], theirs[HEAD_TEXT];
     if (got->kind == WIRE_LEAVE)
-        return give_up(w, blame_for(WIRE_LEFT, x->peer->rank), err);
+        return give_up(w, blame_for(WIRE_LEFT, peer->rank), err);
     w->blame = blame_for(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_DIFFERS,
                          w->rank);
+    head_describe(ours, own);
+    head_describe(theirs, got);
     return ddp_err_set(err, DDP_E_CONFLICT,
-                       "rank %d and rank %d are in different collectives: "
-                       "%s number %u with %llu bytes, %s number %u with %llu",
-                       w->rank, x->peer->rank, kind_name(w), x->head.seq,
-                       (unsigned long long)x->head.len,
-                       got->kind < WIRE_KINDS ? kind_names[got->kind]
-                                              : "unknown",
-                       got->seq, (unsigned long long)got->len);
+                       "rank %d and rank %d are in different calls: %s, %s",
+                       w->rank, peer->rank, ours, theirs);
 }
 
 /* Adds the whole elements that the scratch has; the rest moves to its front. */
@@ -310,8 +322,8 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
         x->done < sizeof(x->head) && x->done + (size_t)n >= sizeof(x->head);
     x->done += (size_t)n;
     *moved = true;
-    if (head_came && check_head(w, x, err) != 0)
-        return -1;
+    if (head_came && !head_fits(&x->got, &x->head))
+        return conflict(w, x->peer, &x->head, &x->got, err);
     if (x->combine != NULL)
         combine_some(w, x);
     return 0;
@@ -328,26 +340,6 @@ static int64_t stalled_at_us(const struct wire *w)
            rt_stop_patience_us();
 }
 
-/*
- * Whether the peer's kernel has acknowledged nothing for DIAL_SILENT_MS though
- * we sent, or probed its closed window, more than once since. A peer that is
- * merely busy or stopped acknowledges.
- *
- * TCP_USER_TIMEOUT is no substitute: it also ends the connection to a peer that
- * is alive and does not read for that long (zero window; seen on Linux 6.18),
- * and a rank that saves a snapshot, or was paused, does not read. If nothing is
- * under way, keepalive finds a cut line.
- */
-static bool is_silent(int fd)
-{
-    struct tcp_info info = {0};
-    socklen_t len = sizeof(info);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
-        return false;
-    return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
-           info.tcpi_last_ack_recv >= DIAL_SILENT_MS;
-}
-
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
@@ -361,7 +353,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
     for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE || !is_silent(w->peers[i].fd))
+        if (w->peers[i].state != WIRE_HERE || !blame_is_silent(w->peers[i].fd))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);
@@ -369,11 +361,77 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     return 0;
 }
 
-/* What may end a wait, besides the awaited data and the blames of peers. */
-static int check_time(struct wire *w, struct ddp_err *err)
+/* Which peers are asked for data, and which are sent some. */
+struct asked {
+    short events[WIRE_PEERS_MAX]; /* POLLIN, POLLOUT */
+    bool silent[WIRE_PEERS_MAX];  /* nothing has come of what is awaited */
+};
+
+/* Looks at messages that were not asked for. */
+static int
+check_unread(struct wire *w, const struct asked *asked, struct ddp_err *err)
 {
-    if (check_peers(w, err) != 0)
+    for (size_t i = 0; i < w->npeers; i++) {
+        struct wire_head got;
+        const struct wire_peer *p = &w->peers[i];
+        short events = asked->events[i];
+        if (p->state != WIRE_HERE || (events & POLLIN) != 0)
+            continue;
+        ssize_t n = recv(p->fd, &got, sizeof(got), MSG_PEEK | MSG_DONTWAIT);
+        if (n == (ssize_t)sizeof(got) &&
+            head_is_stray(&got, &w->head, events != 0))
+            return conflict(w, p, &w->head, &got, err);
+    }
+    return 0;
+}
+
+static int
+check_notes(struct wire *w, const struct asked *asked, struct ddp_err *err)
+{
+    for (size_t i = 0; i < w->npeers; i++) {
+        const struct wire_peer *p = &w->peers[i];
+        char ours[HEAD_TEXT];
+        if (!blame_waits_in_vain(&p->note, &w->head, p->sent, p->got,
+                                 (asked->events[i] & POLLIN) != 0))
+            continue;
+        wire_blame_conflict(w);
+        head_describe(ours, &w->head);
+        return ddp_err_set(err, DDP_E_CONFLICT,
+                           "rank %d and rank %d are in different calls: %s, "
+                           "and a receive of what rank %d should send",
+                           w->rank, p->rank, ours, w->rank);
+    }
+    return 0;
+}
+
+/* Tells the peers from which nothing has come what this rank waits for. Twenty
+ * bytes for each call fit, else they are not there: nobody rests on them. */
+static void give_notes(struct wire *w, const struct asked *asked)
+{
+    bool between = w->head.kind == WIRE_RECV || w->head.kind == WIRE_GROUP;
+    for (size_t i = 0; between && !w->noted && i < w->npeers; i++) {
+        const struct wire_peer *p = &w->peers[i];
+        const struct wire_blame note = {
+            .why = w->head.kind == WIRE_RECV ? WIRE_WAITS_ALONE : WIRE_WAITS,
+            .rank = (uint32_t)w->rank,
+            .seq = w->head.seq,
+            .got = p->got,
+            .sent = p->sent};
+        if (asked->silent[i])
+            (void)send(p->blame_fd, &note, sizeof(note),
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    w->noted = true;
+}
+
+/* What may end a wait, besides the awaited data and the blames of peers. */
+static int
+check_time(struct wire *w, const struct asked *asked, struct ddp_err *err)
+{
+    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0 ||
+        check_notes(w, asked, err) != 0)
         return -1;
+    give_notes(w, asked);
     if (mono_now_us() < stalled_at_us(w))
         return 0;
     w->blame = blame_for(WIRE_ABORTED, w->rank);
@@ -393,36 +451,55 @@ static int next_look_ms(const struct wire *w)
     return (int)mono_ms_until(now_us, then_us);
 }
 
-static struct pollfd ask(const struct wire_xfer *x, short events)
+/* All that is to go out, and to come in. */
+struct traffic {
+    struct wire_xfer *outs, *ins;
+    size_t nouts, nins;
+    size_t outs_done, ins_done; /* the first ones, at least */
+};
+
+static void
+ask(const struct wire *w, const struct traffic *t, struct asked *asked)
 {
-    return (struct pollfd){.fd = finished(x) ? -1 : x->peer->fd,
-                           .events = events};
+    for (size_t i = t->outs_done; i < t->nouts; i++)
+        if (!finished(&t->outs[i]))
+            asked->events[t->outs[i].peer - w->peers] |= POLLOUT;
+    for (size_t i = t->nins; i-- > t->ins_done;) { /* the first one counts */
+        const struct wire_xfer *x = &t->ins[i];
+        if (finished(x))
+            continue;
+        asked->events[x->peer - w->peers] |= POLLIN;
+        asked->silent[x->peer - w->peers] = x->done == 0;
+    }
 }
 
 /* Blocks until something may go on. What can still be finished is: blames are
  * read only if nothing else moves. */
-static int wait_io(struct wire *w,
-                   const struct wire_xfer *out,
-                   const struct wire_xfer *in,
-                   struct ddp_err *err)
+static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
 {
-    struct pollfd pfd[3 + WIRE_PEERS_MAX];
+    struct pollfd pfd[1 + 2 * WIRE_PEERS_MAX];
+    struct pollfd *data = pfd + 1, *blames = data + w->npeers;
+    struct asked asked = {.events = {0}};
+    bool goes_on = false;
+    ask(w, t, &asked);
     pfd[0] = (struct pollfd){.fd = w->abort_fd, .events = POLLIN};
-    pfd[1] = ask(out, POLLOUT);
-    pfd[2] = ask(in, POLLIN);
     for (size_t i = 0; i < w->npeers; i++) {
         const struct wire_peer *p = &w->peers[i];
-        pfd[3 + i] = (struct pollfd){
+        short events = asked.events[i];
+        data[i] =
+            (struct pollfd){.fd = events != 0 ? p->fd : -1, .events = events};
+        blames[i] = (struct pollfd){
             .fd = p->state == WIRE_HERE ? p->blame_fd : -1, .events = POLLIN};
     }
-    int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
+    int n = poll(pfd, 1 + 2 * w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
         return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n <= 0 || mono_now_us() >= w->deadline_us)
-        return check_time(w, err);
-    bool goes_on = pfd[1].revents != 0 || pfd[2].revents != 0;
+        return check_time(w, &asked, err);
+    for (size_t i = 0; i < w->npeers; i++)
+        goes_on = goes_on || data[i].revents != 0;
     for (size_t i = 0; i < w->npeers && !goes_on; i++) {
-        if (pfd[3 + i].revents != 0)
+        if (blames[i].revents != 0)
             hear(w, &w->peers[i]);
         if (w->peers[i].state == WIRE_BLAMED)
             return give_up(w, w->peers[i].blame, err);
@@ -451,25 +528,77 @@ int wire_watch(struct wire *w, struct ddp_err *err)
     return check_peers(w, err);
 }
 
+/* One that is done counts, if it is between two ranks. */
+static void count_done(const struct wire_xfer *x, uint32_t *counter)
+{
+    if (finished(x) && x->head.kind == WIRE_SEND)
+        (*counter)++;
+}
+
+/* Whether this transfer is the next one to or from its peer; a peer is asked
+ * once in each turn. */
+static bool its_turn(const struct wire *w, const struct wire_xfer *x, int way)
+{
+    if (finished(x) || x->peer->turn[way] == w->turn)
+        return false;
+    x->peer->turn[way] = w->turn;
+    return true;
+}
+
+static int
+move_some(struct wire *w, struct traffic *t, bool *moved, struct ddp_err *err)
+{
+    w->turn++;
+    while (t->outs_done < t->nouts && finished(&t->outs[t->outs_done]))
+        t->outs_done++;
+    for (size_t i = t->outs_done; i < t->nouts; i++) {
+        struct wire_xfer *x = &t->outs[i];
+        if (!its_turn(w, x, 0))
+            continue;
+        if (send_some(w, x, moved, err) != 0)
+            return -1;
+        count_done(x, &x->peer->sent);
+    }
+    while (t->ins_done < t->nins && finished(&t->ins[t->ins_done]))
+        t->ins_done++;
+    for (size_t i = t->ins_done; i < t->nins; i++) {
+        struct wire_xfer *x = &t->ins[i];
+        if (!its_turn(w, x, 1))
+            continue;
+        if (recv_some(w, x, moved, err) != 0)
+            return -1;
+        count_done(x, &x->peer->got);
+    }
+    return 0;
+}
+
+int wire_exchange_all(struct wire *w,
+                      struct wire_xfer *outs,
+                      size_t nouts,
+                      struct wire_xfer *ins,
+                      size_t nins,
+                      struct ddp_err *err)
+{
+    struct traffic t = {.outs = outs, .ins = ins, .nouts = nouts, .nins = nins};
+    for (;;) {
+        bool moved = false;
+        if (check_abort(w, err) != 0 || move_some(w, &t, &moved, err) != 0)
+            return -1;
+        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
+            w->moved_us = mono_now_us();
+        if (t.outs_done == nouts && t.ins_done == nins)
+            return 0;
+        if (!moved && wait_io(w, &t, err) != 0)
+            return -1;
+    }
+}
+
 int wire_exchange(struct wire *w,
                   struct wire_xfer *out,
                   struct wire_xfer *in,
                   struct ddp_err *err)
 {
-    while (!finished(out) || !finished(in)) {
-        bool moved = false;
-        if (check_abort(w, err) != 0)
-            return -1;
-        if (!finished(out) && send_some(w, out, &moved, err) != 0)
-            return -1;
-        if (!finished(in) && recv_some(w, in, &moved, err) != 0)
-            return -1;
-        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
-            w->moved_us = mono_now_us();
-        if (!moved && wait_io(w, out, in, err) != 0)
-            return -1;
-    }
-    return 0;
+    return wire_exchange_all(w, out, 1, in, 1, err);
 }
 
 int wire_send(struct wire *w,
@@ -505,6 +634,7 @@ static int begin(struct wire *w, int64_t timeout_us, struct ddp_err *err)
     w->blame =
         blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
+    w->noted = false;
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;
@@ -520,18 +650,17 @@ static int is_broken(const struct wire *w, struct ddp_err *err)
 }
 
 int wire_begin(struct wire *w,
-               enum wire_kind kind,
-               int dtype,
-               int root,
+               const struct comm_call *call,
                int64_t timeout_us,
                struct ddp_err *err)
 {
     if (is_broken(w, err) != 0)
         return -1;
     w->head = (struct wire_head){.seq = ++w->seq,
-                                 .kind = (uint16_t)kind,
-                                 .dtype = (uint16_t)dtype,
-                                 .root = (uint32_t)root};
+                                 .kind = (uint16_t)call->kind,
+                                 .dtype = (uint8_t)call->dtype,
+                                 .op = (uint8_t)call->op,
+                                 .root = (uint32_t)call->peer};
     return begin(w, timeout_us, err);
 }
 

@@ -16,52 +16,16 @@
 
 #include <stdatomic.h>
 
+#include "worker_rt/comm/blame.h"
 #include "worker_rt/comm/comm.h"
+#include "worker_rt/comm/head.h"
 #include "worker_rt/comm/meet.h"
+#include "worker_rt/comm/reduce.h"
 #include "worker_rt/fork.h"
 
 #define WIRE_PEERS_MAX (COMM_LINKS_MAX / COMM_LANES)
-#define WIRE_CHUNK     ((size_t)256 * 1024) /* at most by one system call */
-
-enum wire_kind {
-    WIRE_ALLREDUCE = 1,
-    WIRE_BROADCAST,
-    WIRE_ALLGATHER,
-    WIRE_BARRIER,
-    WIRE_LEAVE,
-    WIRE_START, /* of NCCL, see comm_nccl */
-    WIRE_WAIT,  /* of one rank */
-    WIRE_KINDS
-};
-
-/* Before the data of each message; little-endian as all our machines are. */
-struct wire_head {
-    uint32_t seq;  /* of the collective */
-    uint16_t kind; /* enum wire_kind */
-    uint16_t dtype;
-    uint32_t step;
-    uint32_t root;
-    uint64_t len; /* of the data behind it */
-};
-_Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
-
-/* The last message, on a connection of its own: which rank is to blame, and for
- * what. */
-struct wire_blame {
-    uint32_t why; /* enum wire_why */
-    uint32_t rank;
-};
-
-enum wire_why {
-    WIRE_DIED = 1, /* its connections ended without a blame */
-    WIRE_SILENT,   /* nothing comes from its host any more */
-    WIRE_LEFT,     /* freed the communicator while others used it */
-    WIRE_ABORTED,
-    WIRE_LATE,
-    WIRE_DIFFERS, /* found that ranks are in different collectives */
-    WIRE_FAILED,  /* of something else, memory for one */
-    WIRE_WHYS
-};
+_Static_assert(WIRE_PEERS_MAX >= COMM_MESH_MAX - 1, "a mesh fits");
+#define WIRE_CHUNK ((size_t)256 * 1024) /* at most by one system call */
 
 struct wire_peer {
     int rank;
@@ -73,7 +37,12 @@ struct wire_peer {
         WIRE_GONE    /* it sent no blame: `blame` is ours about it */
     } state;
     struct wire_blame blame;
-    size_t have; /* bytes of `blame` that have come */
+    size_t have;            /* bytes of `blame` that have come */
+    struct wire_blame note; /* its last one; all zero: none */
+    uint32_t sent;          /* sends between these two, that are done .. */
+    uint32_t got;           /* .. and receives */
+    unsigned turn[2]; /* of the wire, when it was last asked to take something,
+                       * and to give something */
 };
 
 struct wire {
@@ -92,11 +61,10 @@ struct wire {
     int64_t deadline_us;    /* of this collective */
     struct wire_peer *gone; /* the first that was seen gone, or NULL */
     int64_t moved_us;       /* since then: when data last moved */
+    bool noted;             /* in this call the peers have their notes */
     uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
+    unsigned turn;          /* counts passes over the transfers */
 };
-
-/* dst = a + b for n elements; dst may be one of them. */
-typedef void wire_combine_fn(void *dst, const void *a, const void *b, size_t n);
 
 /*
  * One message, out or in. What comes in replaces `data`, or is added to it
@@ -109,7 +77,7 @@ struct wire_xfer {
     uint8_t *data; /* borrowed */
     size_t len;
     size_t done; /* of head and data */
-    wire_combine_fn *combine;
+    reduce_fn *combine;
     size_t elem;  /* bytes of an element, with `combine` */
     size_t added; /* bytes of `data` that were combined */
 };
@@ -133,20 +101,19 @@ int wire_open(struct wire *w,
 void wire_close(struct wire *w);
 
 /*
- * Begins a collective. Fails at once on a broken wire (with what broke it),
+ * Begins a collective. Of `call` its kind, dtype, operation and root count,
+ * which are in each head. Fails at once on a broken wire (with what broke it),
  * after wire_abort, and if a peer is known to be gone. `timeout_us` may be
  * MONO_NEVER.
  */
 int wire_begin(struct wire *w,
-               enum wire_kind kind,
-               int dtype,
-               int root,
+               const struct comm_call *call,
                int64_t timeout_us,
                struct ddp_err *err);
 
 /*
- * As wire_begin, for a wait in which the other ranks need not take part: it has
- * no number among the collectives.
+ * As wire_begin, for a call in which the other ranks need not take part (a
+ * wait, sends and receives): it has no number among the collectives.
  */
 int wire_attend(struct wire *w,
                 enum wire_kind kind,
@@ -165,6 +132,15 @@ struct wire_xfer wire_message(const struct wire *w,
                               void *data,
                               size_t len);
 
+/* Of a send or a receive, which was begun by wire_attend. */
+struct wire_xfer wire_between(const struct wire *w,
+                              struct wire_peer *peer,
+                              const struct comm_call *call);
+
+/* This rank found out that another one is in another call: what wire_end is to
+ * tell the peers. */
+void wire_blame_conflict(struct wire *w);
+
 /*
  * Both directions at once, until both are done. Errors: PEER (the text names
  * the rank that is to blame, as far as it is known), ABORTED, TIMEOUT,
@@ -174,6 +150,18 @@ int wire_exchange(struct wire *w,
                   struct wire_xfer *out,
                   struct wire_xfer *in,
                   struct ddp_err *err);
+
+/*
+ * The same for many, on which all goes on at once, but those to one peer after
+ * each other, and those from it. Only a single one that comes in may combine.
+ * With none of them it returns at once.
+ */
+int wire_exchange_all(struct wire *w,
+                      struct wire_xfer *outs,
+                      size_t nouts,
+                      struct wire_xfer *ins,
+                      size_t nins,
+                      struct ddp_err *err);
 
 /* One direction, to or from a neighbour. */
 int wire_send(struct wire *w,
@@ -219,7 +207,7 @@ static inline int wire_ask_proof(struct wire *w,
     if (proof_stopped(part, blame, err) == 0)
         return 0;
     if (blame[0] != 0)
-        w->blame = (struct wire_blame){blame[0], blame[1]};
+        w->blame = (struct wire_blame){.why = blame[0], .rank = blame[1]};
     return -1;
 }
 

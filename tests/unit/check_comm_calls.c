@@ -1,0 +1,801 @@
+/* links: tests/lib/rt_world tests/lib/rt_comm */
+/* libs: -luv -pthread */
+/*
+ * The CPU communicator's calls that take a type and an operation, and those
+ * between two ranks: each beside a plain reference, in worlds of 1, 2, 3 and 5,
+ * the ring beside the mesh. Ranks that call different things are told.
+ */
+#include <check.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "tests/lib/rt_comm.h"
+#include "tests/lib/suite.h"
+#include "worker_rt/comm/reduce.h"
+#include "worker_rt/ddp.h"
+
+#define DEADLINE_MS 20000
+#define BIG         ((size_t)8 << 20) /* more than a connection holds */
+
+static const int worlds[] = {1, 2, 3, 5};
+#define WORLDS (int)(sizeof(worlds) / sizeof(worlds[0]))
+
+static struct ddp_comm *join(struct ddp *d, bool mesh)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {
+        .size = sizeof(opts), .init_timeout_ms = 5000, .mesh = mesh};
+    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
+    RT_OK(c == NULL ? -1 : 0, e);
+    return c;
+}
+
+static uint8_t *room(size_t len)
+{
+    uint8_t *p = malloc(len + 8);
+    RT_CHECK(p != NULL);
+    memset(p, 0xee, len + 8);
+    return p;
+}
+
+static void check_behind(const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < 8; i++)
+        RT_CHECK(p[len + i] == 0xee);
+}
+
+/* What the ranks find, for the test to look at. */
+struct board {
+    uint64_t digest[RT_RANKS_MAX];
+    int code[RT_RANKS_MAX];
+    char text[RT_RANKS_MAX][512];
+    int64_t took_us[RT_RANKS_MAX];
+};
+
+/* -- the reference --------------------------------------------------------- */
+
+/* How a type stores numbers. */
+static const struct type {
+    enum ddp_dtype dtype;
+    size_t size;
+    int fraction; /* bits of a small floating-point type, else 0 */
+    int bias;
+    bool is_float;
+    bool is_unsigned;
+} types[] = {
+    {DDP_F64, 8, 0, 0, true, false},     {DDP_F32, 4, 0, 0, true, false},
+    {DDP_F16, 2, 10, 15, true, false},   {DDP_BF16, 2, 7, 127, true, false},
+    {DDP_F8_E4M3, 1, 3, 7, true, false}, {DDP_F8_E5M2, 1, 2, 15, true, false},
+    {DDP_I64, 8, 0, 0, false, false},    {DDP_I32, 4, 0, 0, false, false},
+    {DDP_I8, 1, 0, 0, false, false},     {DDP_U64, 8, 0, 0, false, true},
+    {DDP_U32, 4, 0, 0, false, true},     {DDP_U8, 1, 0, 0, false, true},
+};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+static const enum ddp_op ops[] = {DDP_SUM, DDP_AVG, DDP_MAX, DDP_MIN, DDP_PROD};
+#define OPS (sizeof(ops) / sizeof(ops[0]))
+
+/* -1, 0, 1, 2 or 3 as an element. */
+static void put(const struct type *t, void *to, int x)
+{
+    double d = x;
+    float f = (float)x;
+    int64_t k = x;
+    uint32_t small = 0; /* of the small types: 1 and 2 are powers of two */
+    if (x != 0)
+        small = (uint32_t)(t->bias + (x == 2 ? 1 : 0)) << t->fraction;
+    if (x < 0)
+        small |= t->size == 2 ? 0x8000u : 0x80u;
+    if (t->fraction > 0)
+        memcpy(to, &small, t->size);
+    else if (!t->is_float)
+        memcpy(to, &k, t->size); /* little-endian */
+    else
+        memcpy(to, t->size == 8 ? (void *)&d : (void *)&f, t->size);
+}
+
+static double get(const struct type *t, const void *from)
+{
+    int64_t k = 0;
+    double d;
+    float f;
+    memcpy(&k, from, t->size);
+    memcpy(&d, &k, sizeof(d));
+    memcpy(&f, &k, sizeof(f));
+    int64_t sign = (int64_t)(UINT64_C(1) << (8 * t->size - 1));
+    if (t->fraction > 0) {
+        double part = (double)(k & ((1 << t->fraction) - 1));
+        int exponent = (int)((k & (sign - 1)) >> t->fraction);
+        double x = exponent == 0 ? ldexp(part, 1 - t->bias - t->fraction)
+                                 : ldexp(part + (1 << t->fraction),
+                                         exponent - t->bias - t->fraction);
+        return (k & sign) != 0 ? -x : x;
+    }
+    if (t->is_float)
+        return t->size == 8 ? d : (double)f;
+    if (!t->is_unsigned && t->size < 8 && (k & sign) != 0)
+        k -= 2 * sign;
+    return (double)k;
+}
+
+/* Rank r's element i. Results are exact in all of these types, but averages. */
+static int part(const struct type *t, enum ddp_op op, int rank, size_t i)
+{
+    static const int added[] = {0, 1, -1, 1}, others[] = {1, 2, -1, 1};
+    size_t k = (i * 7 + (size_t)rank * 5 + i / 11) % 4;
+    int x = op == DDP_SUM || op == DDP_AVG ? added[k] : others[k];
+    return t->is_unsigned && x < 0 ? 3 : x;
+}
+
+static double whole(const struct type *t, enum ddp_op op, int world, size_t i)
+{
+    double x = part(t, op, 0, i);
+    for (int r = 1; r < world; r++) {
+        double y = part(t, op, r, i);
+        x = op == DDP_MAX    ? fmax(x, y)
+            : op == DDP_MIN  ? fmin(x, y)
+            : op == DDP_PROD ? x * y
+                             : x + y;
+    }
+    if (op == DDP_AVG)
+        x = t->is_float ? x / world : trunc(x / world);
+    return x;
+}
+
+static bool is_right(const struct type *t, enum ddp_op op, double x, double y)
+{
+    double error = 0;
+    if (op == DDP_AVG && t->is_float) /* half of the last place */
+        error = ldexp(fabs(y), t->fraction > 0 ? -t->fraction - 1 : -22);
+    return fabs(x - y) <= error;
+}
+
+static void
+fill(const struct type *t, enum ddp_op op, int rank, uint8_t *to, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put(t, to + i * t->size, part(t, op, rank, i));
+}
+
+/* `got` begins with element `from` of the result. */
+static void check_result(const struct type *t,
+                         enum ddp_op op,
+                         int world,
+                         const uint8_t *got,
+                         size_t from,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double x = get(t, got + i * t->size);
+        double y = whole(t, op, world, from + i);
+        if (is_right(t, op, x, y))
+            continue;
+        fprintf(stderr, "%s of %s, element %zu of %zu: %g, should be %g\n",
+                reduce_op_name(op), reduce_dtype_name(t->dtype), from + i,
+                count, x, y);
+        RT_CHECK(false);
+    }
+}
+
+/* None, one, an odd number, and so many that they go round the ring. */
+static size_t count_of(int k, size_t size)
+{
+    return k == 3 ? (40001 / size) | 1 : (size_t)(k == 2 ? 33 : k);
+}
+#define COUNTS 4
+
+/* -- what combines --------------------------------------------------------- */
+
+static void reduce_one(struct ddp *d,
+                       struct ddp_comm *c,
+                       const struct type *t,
+                       enum ddp_op op,
+                       size_t n)
+{
+    struct ddp_error e;
+    int rank = ddp_rank(d), world = ddp_world(d);
+    size_t len = n * t->size, at = (size_t)rank * n, all = len * (size_t)world;
+    uint8_t *in = room(all), *out = room(all);
+    fill(t, op, rank, in, n);
+    RT_OK(ddp_comm_all_reduce(c, in, out, n, t->dtype, op, &e), e);
+    check_result(t, op, world, out, 0, n);
+    check_behind(out, all);
+    RT_OK(ddp_comm_all_reduce(c, in, in, n, t->dtype, op, &e), e);
+    RT_CHECK(memcmp(in, out, len) == 0);
+    fill(t, op, rank, in, n * (size_t)world);
+    RT_OK(ddp_comm_reduce_scatter(c, in, out, n, t->dtype, op, &e), e);
+    check_result(t, op, world, out, at, n);
+    uint8_t *own = in + at * t->size;
+    RT_OK(ddp_comm_reduce_scatter(c, in, own, n, t->dtype, op, &e), e);
+    RT_CHECK(memcmp(own, out, len) == 0);
+    check_behind(in, all);
+    free(in);
+    free(out);
+}
+
+static int reduce_all(int rank, void *arg)
+{
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, false);
+    (void)rank, (void)arg;
+    for (size_t t = 0; t < TYPES; t++)
+        for (size_t op = 0; op < OPS; op++)
+            for (int k = 0; k < COUNTS; k++)
+                reduce_one(d, c, &types[t], ops[op],
+                           count_of(k, types[t].size));
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* Every type, every operation, every size, in place and not. */
+START_TEST(test_calls_reduce_is_right)
+{
+    rt_world_run(worlds[_i], reduce_all, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static uint64_t digest(uint64_t h, const uint8_t *p, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ p[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+/* Any bits at all: numbers whose sum depends on the order, infinities, NaNs. */
+static int reduce_noise(int rank, void *arg)
+{
+    struct board *b = arg;
+    struct ddp_error e;
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, false);
+    uint8_t *data = room(50000);
+    struct rng r;
+    rng_init(&r, (uint64_t)rank);
+    for (size_t t = 0; t < TYPES; t++)
+        for (size_t op = 0; op < OPS; op++)
+            for (int k = 2; k < COUNTS; k++) {
+                size_t n = count_of(k, types[t].size), len = n * types[t].size;
+                for (size_t i = 0; i < len; i++)
+                    data[i] = (uint8_t)rng_next(&r);
+                RT_OK(ddp_comm_all_reduce(c, data, data, n, types[t].dtype,
+                                          ops[op], &e),
+                      e);
+                b->digest[rank] = digest(b->digest[rank], data, len);
+            }
+    free(data);
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* The same bits on all ranks, and again in a second run. */
+START_TEST(test_calls_reduce_has_the_same_bits_everywhere)
+{
+    uint64_t first = 0;
+    for (int run = 0; run < 2; run++) {
+        struct board *b = rt_shared(sizeof(*b));
+        rt_world_run(worlds[_i], reduce_noise, b, DEADLINE_MS);
+        for (int r = 1; r < worlds[_i]; r++)
+            ck_assert(b->digest[r] == b->digest[0]);
+        ck_assert(run == 0 || b->digest[0] == first);
+        first = b->digest[0];
+    }
+}
+END_TEST
+
+/* -- what moves ------------------------------------------------------------ */
+
+static const enum ddp_dtype moved[] = {DDP_F64, DDP_F32, DDP_BF16,
+                                       DDP_U16, DDP_I8,  DDP_BOOL};
+#define MOVED (sizeof(moved) / sizeof(moved[0]))
+
+/* The byte that rank `from` has at `i` for rank `to`. */
+static uint8_t byte_of(int from, int to, size_t i)
+{
+    return (uint8_t)(i * 3 + i / 251 + (size_t)from * 17 + (size_t)to * 5);
+}
+
+static void
+move_one(struct ddp *d, struct ddp_comm *c, enum ddp_dtype dtype, size_t n)
+{
+    struct ddp_error e;
+    int rank = ddp_rank(d), world = ddp_world(d);
+    size_t len = n * reduce_size(dtype), all = len * (size_t)world;
+    uint8_t *in = room(all), *out = room(all);
+    for (int to = 0; to < world; to++)
+        for (size_t i = 0; i < len; i++)
+            in[(size_t)to * len + i] = byte_of(rank, to, i);
+    RT_OK(ddp_comm_all_to_all(c, in, out, n, dtype, &e), e);
+    for (int from = 0; from < world; from++)
+        for (size_t i = 0; i < len; i++)
+            RT_CHECK(out[(size_t)from * len + i] == byte_of(from, rank, i));
+    check_behind(out, all);
+    RT_OK(ddp_comm_all_gather(c, in, out, n, dtype, &e), e);
+    for (int from = 0; from < world; from++)
+        for (size_t i = 0; i < len; i++)
+            RT_CHECK(out[(size_t)from * len + i] == byte_of(from, 0, i));
+    check_behind(out, all);
+    free(in);
+    free(out);
+}
+
+static int move_all(int rank, void *arg)
+{
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, *(bool *)arg);
+    (void)rank;
+    for (size_t t = 0; t < MOVED; t++)
+        for (int k = 0; k < COUNTS; k++)
+            move_one(d, c, moved[t], count_of(k, reduce_size(moved[t])));
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* Round the ring, and over a mesh. */
+START_TEST(test_calls_all_to_all_and_gather_are_right)
+{
+    bool mesh = _i >= WORLDS;
+    rt_world_run(worlds[_i % WORLDS], move_all, &mesh, DEADLINE_MS);
+}
+END_TEST
+
+/* -- between two ranks ----------------------------------------------------- */
+
+/* To the next rank and from the one before, all sending first. */
+static void pass_on(struct ddp *d, struct ddp_comm *c, size_t n)
+{
+    struct ddp_error e;
+    int rank = ddp_rank(d), world = ddp_world(d);
+    int next = (rank + 1) % world, prev = (rank + world - 1) % world;
+    uint8_t *in = room(n), *out = room(n);
+    for (size_t i = 0; i < n; i++)
+        in[i] = byte_of(rank, next, i);
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    RT_OK(ddp_comm_send(c, in, n, DDP_U8, next, &e), e);
+    RT_OK(ddp_comm_recv(c, out, n, DDP_U8, prev, &e), e);
+    RT_OK(ddp_comm_group_end(c, &e), e);
+    for (size_t i = 0; i < n; i++)
+        RT_CHECK(out[i] == byte_of(prev, rank, i));
+    check_behind(out, n);
+    free(in);
+    free(out);
+}
+
+/* Without a group: one rank sends, the other receives, and the other way. */
+static void take_turns(struct ddp *d, struct ddp_comm *c, size_t n)
+{
+    struct ddp_error e;
+    int rank = ddp_rank(d), peer = rank ^ 1;
+    uint16_t *data = calloc(n + 1, sizeof(*data));
+    RT_CHECK(data != NULL);
+    data[0] = (uint16_t)(rank + 7);
+    for (int turn = 0; turn < 2 && peer < ddp_world(d); turn++)
+        if ((rank & 1) == turn)
+            RT_OK(ddp_comm_send(c, data, n, DDP_U16, peer, &e), e);
+        else
+            RT_OK(ddp_comm_recv(c, data, n, DDP_U16, peer, &e), e);
+    /* The second one got back what it had sent, or keeps the first one's. */
+    RT_CHECK(n == 0 || peer >= ddp_world(d) ||
+             data[0] == (uint16_t)((rank & ~1) + 7));
+    free(data);
+}
+
+static int neighbours_talk(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, *(bool *)arg);
+    float one = 1;
+    (void)rank;
+    for (int k = 0; k < 4; k++) {
+        size_t n = k == 3 ? BIG : (size_t)(k == 2 ? 1001 : k);
+        if (ddp_world(d) > 1)
+            pass_on(d, c, n);
+        take_turns(d, c, n / 2);
+        RT_OK(ddp_comm_allreduce(c, &one, 1, DDP_F32, &e), e);
+    }
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+START_TEST(test_calls_neighbours_send_and_receive)
+{
+    bool mesh = _i >= WORLDS;
+    rt_world_run(worlds[_i % WORLDS], neighbours_talk, &mesh, DEADLINE_MS);
+}
+END_TEST
+
+/* Three messages to each other rank, in an order of its own. */
+static int all_talk(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = join(d, true);
+    enum {
+        MESSAGES = 3
+    };
+    int world = ddp_world(d);
+    uint8_t *in[RT_RANKS_MAX][MESSAGES], *out[RT_RANKS_MAX][MESSAGES];
+    (void)arg;
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    for (int k = 1; k < world; k++)
+        for (int m = 0; m < MESSAGES; m++) {
+            int peer = (rank + (rank % 2 == 0 ? k : world - k)) % world;
+            size_t n = m == 1 ? 300001 : (size_t)m + 1;
+            in[peer][m] = room(n);
+            out[peer][m] = room(n);
+            for (size_t i = 0; i < n; i++)
+                in[peer][m][i] = byte_of(rank, peer + m, i);
+            RT_OK(ddp_comm_send(c, in[peer][m], n, DDP_I8, peer, &e), e);
+            RT_OK(ddp_comm_recv(c, out[peer][m], n, DDP_I8, peer, &e), e);
+        }
+    RT_OK(ddp_comm_group_end(c, &e), e);
+    for (int peer = 0; peer < world; peer++)
+        for (int m = 0; m < MESSAGES && peer != rank; m++) {
+            size_t n = m == 1 ? 300001 : (size_t)m + 1;
+            for (size_t i = 0; i < n; i++)
+                RT_CHECK(out[peer][m][i] == byte_of(peer, rank + m, i));
+            free(in[peer][m]);
+            free(out[peer][m]);
+        }
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+START_TEST(test_calls_all_ranks_talk_at_once)
+{
+    rt_world_run(worlds[_i], all_talk, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* As many as a group takes, and not one more. */
+static int large_group(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    static uint32_t data[DDP_COMM_GROUP_MAX];
+    (void)arg;
+    for (uint32_t i = 0; rank == 0 && i < DDP_COMM_GROUP_MAX; i++)
+        data[i] = i * i;
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    for (size_t i = 0; i < DDP_COMM_GROUP_MAX; i++)
+        if (rank == 0)
+            RT_OK(ddp_comm_send(c, &data[i], 1, DDP_U32, 1, &e), e);
+        else
+            RT_OK(ddp_comm_recv(c, &data[i], 1, DDP_U32, 0, &e), e);
+    RT_CHECK(ddp_comm_send(c, data, 1, DDP_U32, 1 - rank, &e) != 0 &&
+             e.code == DDP_ERR_USAGE);
+    RT_OK(ddp_comm_group_end(c, &e), e);
+    for (uint32_t i = 0; i < DDP_COMM_GROUP_MAX; i++)
+        RT_CHECK(data[i] == i * i);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_a_group_is_as_large_as_it_may_be)
+{
+    rt_world_run(2, large_group, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* A receive from a rank that is killed. */
+static int killed_peer(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    static uint8_t data[100];
+    (void)arg;
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    if (rank == 1) {
+        (void)usleep(100000);
+        (void)raise(SIGKILL);
+    }
+    RT_CHECK(ddp_comm_recv(c, data, 100, DDP_U8, 1, &e) != 0);
+    RT_CHECK(e.code == DDP_ERR_PEER);
+    RT_CHECK(strcmp(e.text, "receive: rank 1 died") == 0);
+    RT_CHECK(ddp_comm_send(c, data, 1, DDP_U8, 1, &e) != 0 &&
+             e.code == DDP_ERR_PEER);
+    return 0;
+}
+
+START_TEST(test_calls_a_receive_from_the_dead_ends)
+{
+    pid_t pids[3], store = rt_world_start(3, killed_peer, NULL, pids);
+    for (int r = 0; r < 3; r++)
+        ck_assert_int_eq(rt_wait(pids[r], DEADLINE_MS),
+                         r == 1 ? 128 + SIGKILL : 0);
+    rt_kill(store);
+}
+END_TEST
+
+/* -- different calls ------------------------------------------------------- */
+
+static const struct {
+    const char *what;
+    int world;
+    const char *text; /* part of what one of the ranks says */
+} disagreements[] = {
+    {"operations", 3, "all-reduce number 2 with length 400 (F32, MAX)"},
+    {"types", 3, "(I32, SUM)"},
+    {"kinds", 3, "all-to-all number 2 with"},
+    {"scatters", 2, "reduce-scatter number 2 with"},
+    {"roots", 3, "broadcast number 2 with length 400 (root 1)"},
+    {"lengths of a send", 3, "send number 1 with length 400 (F32)"},
+    {"types of a send", 2, "send number 1 with length 400 (I32)"},
+    {"a send and a barrier", 2, "send number 1 with length 400 (F32)"},
+    {"a send that nobody asks for", 4,
+     "barrier number 2, send number 1 with length 8388608"},
+    {"two receives", 2, "receive number 1, and a receive of what rank"},
+    {"a receive of what nobody sends", 4,
+     "barrier number 2, and a receive of what rank 3 should send"},
+    {"a group and a barrier", 4, "barrier number 2, and a receive of what"},
+    {"two sends", 2, "send number 1, send number 1 with length 8388608 (U8)"},
+};
+
+/* What a rank calls in the disagreement i. */
+static int call_mine(struct ddp_comm *c, int i, int rank, struct ddp_error *e)
+{
+    static float in[400], out[400];
+    static uint8_t big[BIG];
+    switch (i) {
+    case 0:
+        return ddp_comm_all_reduce(c, in, out, 100, DDP_F32,
+                                   rank == 1 ? DDP_MAX : DDP_SUM, e);
+    case 1:
+        return ddp_comm_all_reduce(c, in, out, 100,
+                                   rank == 1 ? DDP_I32 : DDP_F32, DDP_SUM, e);
+    case 2:
+        return rank == 1
+                   ? ddp_comm_all_to_all(c, in, out, 100, DDP_F32, e)
+                   : ddp_comm_reduce_scatter(c, in, out, 100, DDP_F32, 0, e);
+    case 3:
+        return rank == 1
+                   ? ddp_comm_all_reduce(c, in, out, 100, DDP_F32, 0, e)
+                   : ddp_comm_reduce_scatter(c, in, out, 100, DDP_F32, 0, e);
+    case 4:
+        return ddp_comm_broadcast(c, in, 400, rank == 0 ? 0 : 1, e);
+    case 5:
+    case 6:
+        return rank == 0   ? ddp_comm_send(c, in, 100, DDP_F32, 1, e)
+               : rank == 1 ? ddp_comm_recv(c, in, i == 5 ? 50 : 100,
+                                           i == 5 ? DDP_F32 : DDP_I32, 0, e)
+                           : 0;
+    case 7:
+        return rank == 0 ? ddp_comm_send(c, in, 100, DDP_F32, 1, e) : 0;
+    case 8:
+        return rank == 0 ? ddp_comm_send(c, big, BIG, DDP_U8, 3, e) : 0;
+    case 9:
+        return ddp_comm_recv(c, in, 100, DDP_F32, 1 - rank, e);
+    case 10:
+        return rank == 0 ? ddp_comm_recv(c, in, 100, DDP_F32, 3, e) : 0;
+    case 11: /* the first send goes through, the receive never */
+        RT_OK(ddp_comm_group_start(c, e), *e);
+        if (rank == 0)
+            RT_OK(ddp_comm_send(c, in, 100, DDP_F32, 3, e), *e);
+        if (rank == 0)
+            RT_OK(ddp_comm_recv(c, out, 100, DDP_F32, 3, e), *e);
+        if (rank == 3)
+            RT_OK(ddp_comm_recv(c, out, 100, DDP_F32, 0, e), *e);
+        return ddp_comm_group_end(c, e);
+    default:
+        return ddp_comm_send(c, big, BIG, DDP_U8, 1 - rank, e);
+    }
+}
+
+static struct board *noted;
+
+static int disagree(int rank, void *arg)
+{
+    int i = *(int *)arg;
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    RT_OK(ddp_comm_barrier(c, &e), e); /* all have met */
+    int64_t since_us = mono_now_us();
+    int rc = call_mine(c, i, rank, &e);
+    /* It is another one's affair, or it is not known yet. */
+    for (int k = 0; rc == 0 && k < 3; k++)
+        rc = ddp_comm_barrier(c, &e);
+    RT_CHECK(rc != 0);
+    noted->code[rank] = e.code;
+    noted->took_us[rank] = mono_now_us() - since_us;
+    (void)snprintf(noted->text[rank], sizeof(noted->text[0]), "%s", e.text);
+    ddp_comm_free(c);
+    return 0;
+}
+
+/* All ranks are told, soon, and one of them says what it was. */
+START_TEST(test_calls_that_differ_are_a_conflict)
+{
+    bool said = false;
+    noted = rt_shared(sizeof(*noted));
+    rt_world_run(disagreements[_i].world, disagree, &_i, DEADLINE_MS);
+    for (int r = 0; r < disagreements[_i].world; r++) {
+        ck_assert_msg(noted->code[r] == DDP_ERR_CONFLICT, "%s: rank %d: %s",
+                      disagreements[_i].what, r, noted->text[r]);
+        ck_assert_int_lt(noted->took_us[r], 5000000 * suite_slow());
+        said = said || strstr(noted->text[r], disagreements[_i].text) != NULL;
+    }
+    ck_assert_msg(said, "%s: %s; %s", disagreements[_i].what, noted->text[0],
+                  noted->text[1]);
+}
+END_TEST
+
+/* A sender that takes its time gets a note, and then others' calls come:
+ * nothing of that is a conflict. */
+static int send_late(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    static float data[100000];
+    (void)arg;
+    for (int turn = 0; turn < 2; turn++) {
+        size_t n = turn == 0 ? 1 : 100000;
+        if (rank == 0)
+            (void)usleep(1300000);
+        if (rank == 0)
+            RT_OK(ddp_comm_send(c, data, n, DDP_F32, 1, &e), e);
+        if (rank == 1)
+            RT_OK(ddp_comm_recv(c, data, n, DDP_F32, 0, &e), e);
+        RT_OK(ddp_comm_barrier(c, &e), e);
+        RT_OK(ddp_comm_allreduce(c, data, n, DDP_F32, &e), e);
+    }
+    /* Now all wait for rank 2, which is neither's affair. */
+    if (rank == 2)
+        (void)usleep(1300000);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_of_a_slow_sender_are_no_conflict)
+{
+    rt_world_run(3, send_late, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* -- limits ---------------------------------------------------------------- */
+
+static int receive_in_vain(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = rt_join(rt_init(), 300);
+    static uint8_t data[8];
+    (void)arg;
+    if (rank == 0) {
+        int64_t since_us = mono_now_us();
+        RT_CHECK(ddp_comm_recv(c, data, 8, DDP_U8, 1, &e) != 0);
+        RT_CHECK(e.code == DDP_ERR_TIMEOUT);
+        RT_CHECK(strcmp(e.text, "receive did not finish in time") == 0);
+        RT_CHECK(mono_now_us() - since_us >= 300000);
+    } else {
+        (void)usleep(600000);
+        /* A few bytes may still go. */
+        if (ddp_comm_send(c, data, 8, DDP_U8, 0, &e) == 0)
+            RT_CHECK(ddp_comm_barrier(c, &e) != 0);
+        RT_CHECK(e.code == DDP_ERR_PEER);
+    }
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_a_receive_ends_at_its_time_out)
+{
+    rt_world_run(2, receive_in_vain, NULL, DEADLINE_MS);
+}
+END_TEST
+
+/* One rank more than a mesh may have. */
+START_TEST(test_calls_a_mesh_has_a_limit)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {.size = sizeof(opts), .mesh = true};
+    rt_place(0, 129, 1, 1);
+    struct ddp *d = ddp_init(&e);
+    ck_assert_ptr_nonnull(d);
+    ck_assert_ptr_null(ddp_comm_new(d, &opts, &e));
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_str_eq(
+        e.text, "the world size 129 is too large for a mesh: it can be 128 at "
+                "most");
+    ddp_free(d);
+}
+END_TEST
+
+/* -- wrong arguments ------------------------------------------------------- */
+
+#define WRONG(call) RT_CHECK((call) != 0 && e.code == DDP_ERR_USAGE)
+
+static int misuse(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    static float x[64], y[64];
+    int far = (rank + 2) % 5, next = (rank + 1) % 5;
+    (void)arg;
+    WRONG(ddp_comm_all_reduce(c, x, y, 1, DDP_BOOL, DDP_SUM, &e));
+    WRONG(ddp_comm_all_reduce(c, x, y, 1, DDP_I16, DDP_SUM, &e));
+    WRONG(ddp_comm_all_reduce(c, x, y, 1, (enum ddp_dtype)0, DDP_SUM, &e));
+    WRONG(ddp_comm_all_reduce(c, x, y, 1, DDP_F32, (enum ddp_op)5, &e));
+    WRONG(ddp_comm_all_reduce(c, (char *)x + 1, y, 1, DDP_F32, DDP_SUM, &e));
+    WRONG(ddp_comm_all_reduce(c, x, NULL, 1, DDP_F32, DDP_SUM, &e));
+    WRONG(ddp_comm_reduce_scatter(c, x, y, SIZE_MAX / 16, DDP_F32, 0, &e));
+    WRONG(ddp_comm_all_gather(c, x, y, SIZE_MAX / 16, DDP_F32, &e));
+    WRONG(ddp_comm_all_gather(c, x, y, 1, (enum ddp_dtype)16, &e));
+    WRONG(ddp_comm_all_to_all(c, x, x, 2, DDP_F32, &e));
+    WRONG(ddp_comm_all_to_all(c, x, x + 9, 2, DDP_F32, &e));
+    WRONG(ddp_comm_all_to_all(c, x + 9, x, 2, DDP_F32, &e));
+    WRONG(ddp_comm_send(c, x, 1, DDP_F32, rank, &e));
+    WRONG(ddp_comm_send(c, x, 1, DDP_F32, 5, &e));
+    WRONG(ddp_comm_recv(c, x, 1, DDP_F32, -1, &e));
+    WRONG(ddp_comm_recv(c, NULL, 1, DDP_F32, next, &e));
+    WRONG(ddp_comm_send(c, x, 1, DDP_F32, far, &e)); /* no connection */
+    RT_CHECK(strstr(e.text, "with the option mesh") != NULL);
+    WRONG(ddp_comm_group_end(c, &e));
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    WRONG(ddp_comm_group_start(c, &e));
+    WRONG(ddp_comm_barrier(c, &e));
+    WRONG(ddp_comm_wait(c, &e));
+    WRONG(ddp_comm_allreduce(c, x, 1, DDP_F32, &e));
+    WRONG(ddp_comm_send(c, x, 1, DDP_F32, rank, &e));
+    RT_OK(ddp_comm_group_end(c, &e), e); /* it is empty */
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    RT_OK(ddp_comm_recv(c, y, 1, DDP_F32, far, &e), e);
+    WRONG(ddp_comm_group_end(c, &e));
+    /* It is still whole. */
+    x[0] = 1;
+    RT_OK(ddp_comm_allreduce(c, x, 1, DDP_F32, &e), e);
+    RT_CHECK(x[0] > 4.5f && x[0] < 5.5f);
+    RT_CHECK(ddp_comm_nccl(c) == NULL);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_with_wrong_arguments_do_no_harm)
+{
+    rt_world_run(5, misuse, NULL, DEADLINE_MS);
+}
+END_TEST
+
+static Suite *calls_suite(void)
+{
+    Suite *s = suite_create("comm_calls");
+    TCase *t = tcase_create("work");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, test_calls_reduce_is_right, 0, WORLDS);
+    tcase_add_loop_test(t, test_calls_reduce_has_the_same_bits_everywhere, 1,
+                        WORLDS);
+    tcase_add_loop_test(t, test_calls_all_to_all_and_gather_are_right, 0,
+                        2 * WORLDS);
+    tcase_add_loop_test(t, test_calls_neighbours_send_and_receive, 0,
+                        2 * WORLDS);
+    tcase_add_loop_test(t, test_calls_all_ranks_talk_at_once, 0, WORLDS);
+    tcase_add_test(t, test_calls_a_group_is_as_large_as_it_may_be);
+    suite_add_tcase(s, t);
+    t = tcase_create("trouble");
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, test_calls_a_receive_from_the_dead_ends);
+    tcase_add_loop_test(
+        t, test_calls_that_differ_are_a_conflict, 0,
+        (int)(sizeof(disagreements) / sizeof(disagreements[0])));
+    tcase_add_test(t, test_calls_of_a_slow_sender_are_no_conflict);
+    tcase_add_test(t, test_calls_a_receive_ends_at_its_time_out);
+    tcase_add_test(t, test_calls_a_mesh_has_a_limit);
+    tcase_add_test(t, test_calls_with_wrong_arguments_do_no_harm);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return suite_run(calls_suite());
+}
