@@ -50,6 +50,15 @@ front --hosts=b:3 "$WORKER" exit 0
 ends_with 0 front 20
 lines 3 'world=3 .*node=b ' started
 
+# What would be done, and nobody is asked.
+rm -f asked
+front --hosts=a:2,b --dry_run "$WORKER" exit 0
+ends_with 0 front
+has '^a: .*into a .*/ddprun --front_end_proxy$' front.out
+has '^    there: ddprun .*--nproc_per_node=2 .*--node_rank=0 ' front.out
+has '^    there: ddprun .*--node_rank=1 ' front.out
+[ ! -e asked ] || fail 'a host was asked for a dry run'
+
 # refused WHAT OPTION...: with status 2, and nobody is asked.
 refused()
 {
