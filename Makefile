@@ -124,7 +124,7 @@ OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
-	hostlist hosts cpu_bind whole_step)
+	hostlist hosts hostfile cpu_bind whole_step)
 LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks first_progress) \
@@ -140,7 +140,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words from_cluster) \
+	output words from_cluster front) \
+	$(call of,launcher/front,front child command orders marks streams proxy) \
 	$(CLUSTER) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \

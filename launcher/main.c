@@ -5,6 +5,9 @@
  * process, so that it is told once and nothing is started for it. After the
  * split the guard only waits for the agent and its workers; everything else
  * happens in the agent, which may be killed at any moment.
+ *
+ * In the script of a Slurm job, or with a list of hosts, it is no launcher but
+ * starts one on each host (launcher/front).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,6 +19,8 @@
 #include "launcher/conf/conf.h"
 #include "launcher/conf/options.h"
 #include "launcher/dry_run.h"
+#include "launcher/front/front.h"
+#include "launcher/front/proxy.h"
 #include "launcher/loop.h"
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
@@ -99,6 +104,16 @@ static int check_kernel(const struct conf *c, struct ddp_err *err)
                        option);
 }
 
+/* Starts launchers, and is none. */
+static int be_front(struct conf *c, const struct opts *o, int argc, char **argv)
+{
+    int status = opts_number(o, OPTIONS_dry_run) != 0
+                     ? front_dry_run(c, o, argc, argv)
+                     : front_run(c, o, argc, argv);
+    conf_free(c);
+    return status;
+}
+
 int main(int argc, char *argv[])
 {
     struct opts o;
@@ -108,6 +123,8 @@ int main(int argc, char *argv[])
     log_init(probe ? "preflight" : "ddprun");
     if (probe)
         return preflight_main();
+    if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0)
+        return proxy_main();
     if (opts_parse(&o, &options_table, argc, argv, &err) != 0)
         refuse(&err);
     if (o.ask != OPTS_ASK_RUN)
@@ -118,6 +135,8 @@ int main(int argc, char *argv[])
         refuse(&err);
     if (conf.output.timestamps)
         log_timestamps(utc_now);
+    if (conf.front.kind != CONF_FRONT_NONE)
+        return be_front(&conf, &o, argc, argv);
     if (conf.token_file[0] != '\0' &&
         tls_key_read(&conf.token, conf.token_file, &err) != 0)
         refuse(&err);

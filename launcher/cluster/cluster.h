@@ -17,6 +17,10 @@
 
 #define CLUSTER_FILE_MAX (4 * 1024 * 1024) /* bytes of a file that is read */
 
+/* Ports for jobs: below what Linux gives to clients (32768). */
+#define CLUSTER_PORT_FIRST 23000
+#define CLUSTER_PORT_COUNT 9000
+
 /* What is looked at; all of it borrowed. */
 struct cluster_env {
     char *const *vars; /* "NAME=value", ends with NULL */

@@ -16,8 +16,6 @@
 
 #include "launcher/cluster/table_priv.h"
 
-#define PORT_FIRST 23000 /* below what Linux gives to clients (32768) */
-#define PORT_COUNT 9000
 #define PORT_USUAL 29500
 
 /* -- a list of hosts ------------------------------------------------------- */
@@ -107,7 +105,7 @@ static int port_of(const char *id)
     size_t digits = strspn(id, "0123456789");
     if (digits > 0 && digits < 10)
         n = (unsigned)strtoul(id, NULL, 10);
-    return PORT_FIRST + (int)(n % PORT_COUNT);
+    return CLUSTER_PORT_FIRST + (int)(n % CLUSTER_PORT_COUNT);
 }
 
 static int check_place(const struct cluster *f, struct ddp_err *err)

@@ -438,16 +438,18 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 /* -- preflight ------------------------------------------------------------- */
 
 /* With --preflight, errors of this machine are kept, and reported together with
- * those of the other nodes. */
+ * those of the other nodes. A front end does not run the program itself. */
 static int note_problem(struct conf *c, int rc, struct ddp_err *err)
 {
-    if (rc == 0 || !c->preflight ||
+    if (rc == 0 || (!c->preflight && c->front.kind == CONF_FRONT_NONE) ||
         (err->code != DDP_E_CONFIG && err->code != DDP_E_NOTFOUND &&
          err->code != DDP_E_NOTEXEC && err->code != DDP_E_NOINPUT))
         return rc;
     if (c->preflight_problem[0] == '\0')
         (void)snprintf(c->preflight_problem, sizeof(c->preflight_problem),
                        "%.300s", err->text);
+    if (c->nproc == 0)
+        c->nproc = 1; /* how many there will be is not known here */
     return 0;
 }
 
@@ -576,6 +578,7 @@ void conf_free(struct conf *c)
 {
     conf_free_program(c);
     free(c->seats);
+    hostfile_free(&c->front.hosts);
     conf_output_free(&c->output);
     memset(c, 0, sizeof(*c));
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/cluster/hostfile.h"
 #include "launcher/conf/output.h"
 #include "launcher/hw/nvml.h"
 #include "launcher/hw/topology.h"
@@ -58,6 +59,23 @@ struct conf_found {
     const char *from; /* the variable */
 };
 #define CONF_FOUND_MAX 6
+
+/* Whether this process starts launchers on other hosts, and is none itself. */
+enum conf_front_kind {
+    CONF_FRONT_NONE,  /* it is a launcher */
+    CONF_FRONT_SRUN,  /* in the script of a Slurm job of several nodes */
+    CONF_FRONT_HOSTS, /* --hosts, --hostfile */
+};
+
+struct conf_front {
+    enum conf_front_kind kind;
+    int nodes;                 /* on which launchers are started */
+    struct listed_hosts hosts; /* of HOSTS: as many; owned */
+    const char *command;       /* of HOSTS: that starts a program there */
+    char endpoint[300];        /* of HOSTS: filled in for all, "": none */
+    char run_id[129];          /* the same */
+    int64_t timeout_us;        /* of HOSTS: for each host to answer */
+};
 
 /* The GPU and the CPUs of one worker. */
 struct conf_seat {
@@ -180,6 +198,7 @@ struct conf {
     char cluster_job[200];
     struct conf_found found[CONF_FOUND_MAX];
     int found_len;
+    struct conf_front front;
     bool task_vars; /* workers inherit the variables of the launcher's task */
     bool in_task;   /* a scheduler started this: it may signal all at once */
 
@@ -205,7 +224,8 @@ struct conf {
  * DDP_E_NOTEXEC, DDP_E_NOINPUT the program or the interpreter; DDP_E_CONFIG
  * --nproc_per_node=gpu or --gpus without a GPU, or --numa_binding without
  * enough CPUs; DDP_E_NOMEM. After an error there is nothing to free. With
- * --preflight the program can be missing.
+ * --preflight the program can be missing. If c->front.kind is not NONE, what
+ * this machine lacks is no error: the program and GPUs are other hosts'.
  */
 int conf_init(struct conf *c,
               const struct opts *o,

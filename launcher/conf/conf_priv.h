@@ -17,6 +17,14 @@
  */
 int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err);
 
+/* Whether hosts are listed; and what that fills in, as conf_cluster does. */
+bool conf_has_hosts(const struct opts *o);
+int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err);
+
+/* Becomes the front end of a job script with so many nodes. DDP_E_USAGE: the
+ * options want more nodes. */
+int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err);
+
 /* Takes the CPUs that the step has if the scheduler bound this process to one
  * core, and notes it. Returns how many CPUs the step has here if those are one
  * core only, else 0. */

@@ -8,9 +8,12 @@
  * was written for torchrun. A job on this host alone (--standalone, --nnodes=1,
  * an endpoint on loopback or with port 0) asks no scheduler.
  *
+ * In the script of a job of several nodes, which runs on one of them, this
+ * process becomes the front end of launchers on all (launcher/front).
+ *
  * What fails: values that cannot be (launcher/cluster), several nodes whose
- * scheduler tells no place to meet, a launcher in a job script that would run
- * on one of several nodes, and several launchers of one run on one host.
+ * scheduler tells no place to meet, a job script without the scheduler's way to
+ * the other nodes, and several launchers of one run on one host.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +24,7 @@
 #include "launcher/cluster/cpu_bind.h"
 #include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
+#include "launcher/conf/program.h"
 
 extern char **environ;
 
@@ -163,14 +167,23 @@ static int fill(const struct filling *l)
     return offer(l, OPTIONS_rdzv_id, f->run_id, f->run_id_from);
 }
 
-static int refuse_script(const struct cluster *f, struct ddp_err *err)
+/* A job script runs on one of the nodes: it becomes the front end of all. */
+static int take_script(const struct filling *l)
 {
-    return ddp_err_set(err, DDP_E_USAGE,
-                       /* several: messages: ok */
-                       "%s has %d nodes, and this is its job script, which "
-                       "runs on one of them: start ddprun on all of them by %s "
-                       "ddprun ..., or add --standalone to use this node only",
-                       f->job, f->nnodes, f->one_each);
+    char path[4096];
+    const struct cluster *f = l->f;
+    if (program_find("srun", path, sizeof(path), NULL) < 0)
+        return ddp_err_set(l->err, DDP_E_USAGE,
+                           /* several: messages: ok */
+                           "%s has %d nodes, and this is its job script, which "
+                           "runs on one of them; srun, which would start "
+                           "ddprun on all of them, is not in PATH: start it by "
+                           "%s ddprun ... outside of this container, or add "
+                           "--standalone to use this node only",
+                           f->job, f->nnodes, f->one_each);
+    (void)snprintf(l->c->cluster_job, sizeof(l->c->cluster_job), "%.199s",
+                   f->job);
+    return fill(l) < 0 ? -1 : conf_script(l->c, l->o, f->nnodes, l->err);
 }
 
 /* "Slurm job 17: 3 nodes, this is n2 (node 1), meeting at n1:29517". */
@@ -213,6 +226,8 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
     c->in_task = cluster_is_here(&env, name);
     if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0)
         return -1;
+    if (conf_has_hosts(o))
+        return conf_hosts(c, o, err);
     if (is_alone(o))
         return 0;
     if (cluster_check_tasks(&env, name, err) < 0)
@@ -223,9 +238,9 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
         return -1;
     if (f.name == NULL || (f.script && has_endpoint(o)))
         return 0;
-    if (f.script)
-        return refuse_script(&f, err);
     struct filling l = {.c = c, .o = o, .f = &f, .err = err};
+    if (f.script)
+        return take_script(&l);
     if (fill(&l) < 0)
         return -1;
     if (c->found_len > 0)

@@ -36,7 +36,7 @@
 
 #include "rendezvous/base/err.h"
 
-#define OPTS_MAX 64 /* rows of a table */
+#define OPTS_MAX 80 /* rows of a table */
 
 enum opts_kind {
     OPTS_FLAG,

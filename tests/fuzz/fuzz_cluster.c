@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/hostfile.h"
 #include "launcher/cluster/hosts.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -41,6 +42,27 @@ static void check_list(enum hosts_form form, const char *text)
         ddp_assert(err.code == DDP_E_USAGE && err.text[0] != '\0');
     }
     hosts_free(&h);
+}
+
+/* The same for what a user lists, as a file and on a command line. */
+static void check_listed(bool is_list, const char *text)
+{
+    struct listed_hosts l = {.n = 0};
+    struct ddp_err err = {0};
+    int rc = is_list ? hostfile_read_list(&l, text, &err)
+                     : hostfile_read(&l, text, "F", &err);
+    if (rc == 0) {
+        ddp_assert(l.n >= 1 && l.n <= HOSTFILE_HOSTS_MAX);
+        for (int i = 0; i < l.n; i++) {
+            ddp_assert(hostlist_is_name(l.host[i].name));
+            ddp_assert(l.host[i].target[0] != '-');
+            ddp_assert(l.host[i].slots >= 0 &&
+                       l.host[i].slots <= HOSTFILE_SLOTS_MAX);
+        }
+    } else {
+        ddp_assert(err.code == DDP_E_USAGE && err.text[0] != '\0');
+    }
+    hostfile_free(&l);
 }
 
 static void check_found(const struct cluster *f)
@@ -91,5 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ddp_assert(err.code == DDP_E_USAGE && err.text[0] != '\0');
     for (int form = HOSTS_SLURM; form <= HOSTS_SLOTS; form++)
         check_list((enum hosts_form)form, file);
+    check_listed(false, file);
+    check_listed(true, file);
     return 0;
 }

@@ -119,7 +119,8 @@ static const struct {
 
     /* -- what cannot be ---- */
     {SCRIPT, "prog", "Slurm job 17 has 3 nodes, and this is its job script"},
-    {SCRIPT, "--nnodes=3 prog", "start ddprun on all of them by srun"},
+    {SCRIPT, "--nnodes=3 prog",
+     "is not in PATH: start it by srun --ntasks-per-node=1 ddprun ..."},
     {MPI, "prog",
      "Open MPI does not tell where its nodes can meet: add --rdzv_endpoint"},
     {MPI, "--rdzv_endpoint=h:1 prog",

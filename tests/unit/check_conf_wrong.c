@@ -368,6 +368,9 @@ static const struct {
     {OPTIONS_duplicate_stderr_filters, NULL},
     {OPTIONS_cgroup, "old"},
     {OPTIONS_start_method, "thread"},
+    {OPTIONS_hosts, "a:x"},
+    {OPTIONS_launch_with, NULL}, /* with a list of hosts only: */
+    {OPTIONS_export, NULL},      /* tests/unit/check_front_command */
 };
 
 static const char *nonsense_for(int id)

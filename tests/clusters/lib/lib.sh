@@ -2,6 +2,7 @@
 #     . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 # shellcheck shell=sh
 set -u
+. "$CLUSTERS/lib/machine.sh"
 
 fail()
 {
@@ -64,6 +65,25 @@ gone()
 ended()
 {
     eventually 40 gone "$1" || fail "job $1 does not end"
+}
+
+# kill_machine NAME: all that runs there, slurmd too, by SIGKILL.
+kill_machine()
+{
+    ip netns pids "$1" | xargs -r kill -KILL
+}
+
+up()
+{
+    scontrol update "nodename=$1" state=resume 2>/dev/null
+    sinfo -h -n "$1" -o %t | grep -qx 'idle\|mix\|alloc'
+}
+
+# revive_machine NAME: starts slurmd there again, as after a reboot.
+revive_machine()
+{
+    start_slurmd "$1"
+    eventually 60 up "$1" || fail "$1 does not come back"
 }
 
 # A worker that says where it is and which signals come, and ends with 0 after

@@ -10,6 +10,7 @@
 # and slurmd dies of it (nsenter --net does not). A machine may say that it has
 # more CPUs than are there only with config_overrides.
 set -u
+. "$CLUSTERS/lib/machine.sh"
 
 n=$1
 shift
@@ -95,8 +96,7 @@ done
 slurmctld -c -D -f "$SLURM_CONF" >"$dir/log/slurmctld.out" 2>&1 &
 i=0
 while [ $((i += 1)) -le "$n" ]; do
-    nsenter --net=/run/netns/n$i unshare --uts sh -c "hostname n$i &&
-        exec slurmd -D -N n$i -f '$SLURM_CONF'" >"$dir/log/slurmd.n$i.out" 2>&1 &
+    start_slurmd n$i
 done
 i=0
 until [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = "$n" ]; do

@@ -1,0 +1,220 @@
+/*
+ * When this process is a front end: it starts launchers on other hosts
+ * (launcher/front), and is none itself. All options are checked here first, as
+ * those of a launcher, so that a mistake is told once and nothing is started.
+ *
+ * A list of hosts (--hosts, --hostfile) wins over a scheduler, whose list it
+ * may be. The number of nodes, the endpoint and the name of the run are filled
+ * in where nobody said them; the ranks are the places in the list.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "launcher/cluster/cluster.h"
+#include "launcher/conf/conf_priv.h"
+#include "launcher/conf/options.h"
+#include "rendezvous/base/rng.h"
+
+bool conf_has_hosts(const struct opts *o)
+{
+    return conf_said(o, OPTIONS_hosts) || conf_said(o, OPTIONS_hostfile);
+}
+
+/* MIN of --nnodes; 0: not said, or not to be read, which is told later. */
+static int min_said(const struct opts *o)
+{
+    char text[16] = "";
+    int64_t n = 0;
+    const char *said = opts_text(o, OPTIONS_nnodes);
+    size_t len = said != NULL ? strcspn(said, ":") : 0;
+    if (!conf_said(o, OPTIONS_nnodes) || len >= sizeof(text))
+        return 0;
+    memcpy(text, said, len);
+    return opts_read_int(text, 1, CONF_NNODES_MAX, &n) ? (int)n : 0;
+}
+
+static int check_enough(const struct opts *o, int nodes, struct ddp_err *err)
+{
+    if (min_said(o) <= nodes)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE,
+                "there %s only %d host%s to start on: must not be more",
+                nodes == 1 ? "is" : "are", nodes, nodes == 1 ? "" : "s");
+    return conf_blame(o, OPTIONS_nnodes, err);
+}
+
+int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err)
+{
+    ddp_assert(nodes > 1);
+    c->front.kind = CONF_FRONT_SRUN;
+    c->front.nodes = nodes;
+    return check_enough(o, nodes, err);
+}
+
+/* -- the list -------------------------------------------------------------- */
+
+static int read_file(struct conf *c, const char *path, struct ddp_err *err)
+{
+    char *text = cluster_read_file(path);
+    if (text == NULL)
+        return ddp_err_sys(err, DDP_E_USAGE,
+                           "cannot read the list of hosts, --hostfile=%.300s",
+                           path);
+    int rc = hostfile_read(&c->front.hosts, text, path, err);
+    free(text);
+    return rc;
+}
+
+static int read_hosts(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    if (conf_said(o, OPTIONS_hosts) && conf_said(o, OPTIONS_hostfile))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "--hosts cannot be used with --hostfile: each has "
+                           "all hosts");
+    if (conf_said(o, OPTIONS_hostfile))
+        return read_file(c, opts_text(o, OPTIONS_hostfile), err);
+    if (hostfile_read_list(&c->front.hosts, opts_text(o, OPTIONS_hosts), err) <
+        0)
+        return conf_blame(o, OPTIONS_hosts, err);
+    return 0;
+}
+
+static bool is_loopback(const char *name)
+{
+    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0;
+}
+
+/* -- what goes with it ----------------------------------------------------- */
+
+/* What a launcher on each of several hosts cannot have. */
+static int check_others(const struct opts *o, struct ddp_err *err)
+{
+    static const struct {
+        int option;
+        const char *name, *why;
+    } others[] = {
+        {OPTIONS_node_rank, "node_rank", "a host's rank is its place in it"},
+        {OPTIONS_standalone, "standalone", "that uses this node only"},
+        {OPTIONS_local_addr, "local_addr",
+         "it would be the same address on each host"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (conf_said(o, others[i].option) ||
+            (others[i].option == OPTIONS_standalone &&
+             opts_number(o, OPTIONS_standalone) != 0))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "--%s cannot be used with a list of hosts: %s",
+                               others[i].name, others[i].why);
+    return 0;
+}
+
+static bool is_variable(const char *name, size_t len)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    return len > 0 && strchr(letters, name[0]) != NULL &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+                        "0123456789") >= len;
+}
+
+static int check_export(const struct opts *o, struct ddp_err *err)
+{
+    char name[256];
+    const char *p =
+        conf_said(o, OPTIONS_export) ? opts_text(o, OPTIONS_export) : "";
+    while (*p != '\0') {
+        size_t len = strcspn(p, ",");
+        bool good = len < sizeof(name) && is_variable(p, len);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)(len < 99 ? len : 99),
+                       p);
+        if (!good || getenv(name) == NULL) {
+            ddp_err_set(err, DDP_E_USAGE,
+                        good ? "the variable %.99s is not set here"
+                             : "'%.99s' is not the name of a variable",
+                        name);
+            return conf_blame(o, OPTIONS_export, err);
+        }
+        p += len + (p[len] == ',');
+    }
+    return 0;
+}
+
+static int
+check_command(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    bool said = conf_said(o, OPTIONS_launch_with);
+    c->front.command = said ? opts_text(o, OPTIONS_launch_with) : "ssh";
+    if (c->front.command[strspn(c->front.command, " \t")] != '\0')
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE, "must be a command, such as ssh");
+    return conf_blame(o, OPTIONS_launch_with, err);
+}
+
+/* -- what is filled in ----------------------------------------------------- */
+
+static int fill_nodes(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    static char text[16]; /* as long as the options */
+    if (conf_said(o, OPTIONS_nnodes))
+        return check_enough(o, c->front.nodes, err);
+    (void)snprintf(text, sizeof(text), "%d", c->front.nodes);
+    return opts_offer(o, OPTIONS_nnodes, text, err);
+}
+
+/* On the first host, at a port that differs between jobs. */
+static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    const struct listed_host *first = &c->front.hosts.host[0];
+    int port = CLUSTER_PORT_FIRST + (int)(rng_seed() % CLUSTER_PORT_COUNT);
+    if (conf_said(o, OPTIONS_rdzv_endpoint) ||
+        conf_said(o, OPTIONS_master_addr))
+        return 0;
+    if (is_loopback(first->name))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the first host of the list is %.60s, which is "
+                           "another one on each host: give its name",
+                           first->name);
+    if (conf_said(o, OPTIONS_master_port))
+        port = (int)opts_number(o, OPTIONS_master_port);
+    (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint), "%.255s:%d",
+                   first->name, port); /* fits */
+    return opts_offer(o, OPTIONS_rdzv_endpoint, c->front.endpoint, err);
+}
+
+/* The same as for a scheduler: ranks must not make the backend static. */
+static int fill_backend(struct opts *o, struct ddp_err *err)
+{
+    bool placed =
+        conf_said(o, OPTIONS_master_addr) || conf_said(o, OPTIONS_master_port);
+    if (placed || conf_said(o, OPTIONS_rdzv_backend))
+        return 0;
+    return opts_offer(o, OPTIONS_rdzv_backend, "c10d", err);
+}
+
+static int fill_run_id(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    char id[RNG_ID_LEN + 1];
+    if (conf_said(o, OPTIONS_rdzv_id))
+        return 0;
+    rng_id(id);
+    (void)snprintf(c->front.run_id, sizeof(c->front.run_id), "hosts-%.12s", id);
+    return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
+}
+
+int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    if (check_others(o, err) < 0 || check_command(c, o, err) < 0 ||
+        check_export(o, err) < 0 || read_hosts(c, o, err) < 0)
+        return -1;
+    c->front.kind = CONF_FRONT_HOSTS;
+    c->front.nodes = c->front.hosts.n;
+    c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
+    if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
+        return -1;
+    if (c->front.nodes == 1)
+        return 0;
+    return fill_endpoint(c, o, err) < 0 ? -1 : fill_backend(o, err);
+}

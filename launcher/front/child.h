@@ -1,0 +1,78 @@
+/*
+ * launcher/front/child: a command that a front end executes: ssh to one host,
+ * or srun for all. The proxies behind it get orders by its stdin.
+ */
+#ifndef LAUNCHER_FRONT_CHILD_H
+#define LAUNCHER_FRONT_CHILD_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launcher/front/command.h"
+#include "launcher/front/streams.h"
+#include "rendezvous/base/err.h"
+
+#define CHILD_ORDERS_MAX (9u * 1024u * 1024u) /* ORDERS_BYTES_MAX and more */
+#define CHILD_LAST_US    1000000 /* its output may come so long after its end */
+
+enum child_state {
+    CHILD_WAITS,    /* not executed yet */
+    CHILD_STARTING, /* executed; no proxy has said hello */
+    CHILD_RUNS,     /* one has */
+    CHILD_ENDED,    /* it was reaped, or never executed */
+};
+
+struct front_child {
+    enum child_state state;
+    const char *name;  /* for people: of the host, or "srun". Borrowed */
+    pid_t pid;         /* 0 unless STARTING or RUNS */
+    int status;        /* of ENDED: an exit status, 128 + N for signal N */
+    int64_t since_us;  /* when it was executed; of ENDED: when it ended */
+    int hellos, ends;  /* of proxies */
+    int heres;         /* answers since they were asked last */
+    int silent;        /* how often they were asked in vain, in a row */
+    int in_fd;         /* to its stdin; -1: closed */
+    struct buf orders; /* that wait to be written there */
+    struct front_stream out, err;
+    char prefix[280]; /* of what it writes itself before the first hello */
+};
+
+/* Before the first use. Borrows `name`. */
+void front_child_init(struct front_child *k, const char *name);
+
+/*
+ * Executes `w` in a session of its own, with `mask` blocked. `dies`: it is
+ * killed if this process dies. Becomes STARTING; the caller then sets what its
+ * streams are to do. Errors: DDP_E_NOMEM (no processes, no descriptors).
+ */
+int front_child_start(struct front_child *k,
+                      const struct command *w,
+                      bool dies,
+                      const sigset_t *mask,
+                      struct console *out,
+                      struct console *err_to,
+                      uint64_t id,
+                      struct ddp_err *err);
+
+/* Writes orders as far as its stdin takes them. */
+void front_child_write(struct front_child *k);
+
+/* Whether it was executed and has not been reaped. */
+bool front_child_lives(const struct front_child *k);
+
+/* Signals it and what it started in its process group. */
+void front_child_kill(const struct front_child *k, int signo);
+
+/* If it has ended: ENDED. Returns whether it did so now. */
+bool front_child_reap(struct front_child *k, int64_t now_us);
+
+/* ENDED, with all of its output shown (or none came for CHILD_LAST_US: what it
+ * left behind may hold its stderr). */
+bool front_child_is_over(struct front_child *k, int64_t now_us);
+
+/* Kills it if it lives, and frees all. */
+void front_child_free(struct front_child *k);
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * Happy path: what is read waits in `held`. Marks are taken out, whole lines
+ * are shown, and what is behind the last newline waits for its end.
+ *
+ * Failure modes:
+ * - A line has no end (a progress bar, a question): shown after STREAMS_QUIET,
+ *   or when it is longer than STREAMS_HOLD. If another stream is shown then,
+ *   that begins a new line.
+ * - The console is full: the stream is not read (front_stream_wants), and waits
+ *   in its pipe.
+ */
+#include "launcher/front/streams.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/output/lines.h"
+#include "rendezvous/base/err.h"
+#include "rendezvous/base/mono.h"
+
+#define READ_MAX 32768u
+
+void front_stream_open(struct front_stream *s,
+                       int fd,
+                       uint64_t id,
+                       struct console *to,
+                       int64_t now_us)
+{
+    ddp_assert(fd >= 0 && id > 0 && to != NULL);
+    *s = (struct front_stream){.fd = fd, .id = id, .to = to, .prefix = ""};
+    buf_init(&s->held, STREAMS_HOLD + READ_MAX);
+    s->last_us = now_us;
+}
+
+void front_stream_close(struct front_stream *s)
+{
+    if (s->fd >= 0)
+        (void)close(s->fd); /* only read */
+    s->fd = -1;
+    buf_free(&s->held);
+}
+
+bool front_stream_wants(const struct front_stream *s)
+{
+    /* Each line may get a prefix. */
+    return s->fd >= 0 && console_room(s->to) >= 2 * STREAMS_HOLD;
+}
+
+/* -- showing --------------------------------------------------------------- */
+
+/* Shows data[0..len), which may end within a line. */
+static void show(struct front_stream *s, const char *data, size_t len)
+{
+    size_t prefix = strlen(s->prefix);
+    size_t most = len + (lines_count(data, len) + 1) * prefix + 1;
+    bool anew = s->to->mid != 0 && s->to->mid != s->id;
+    if (len == 0)
+        return;
+    char *out = console_reserve(s->to, most);
+    if (out == NULL)
+        return; /* no memory: it is lost, and the job goes on */
+    size_t n = 0;
+    if (anew)
+        out[n++] = '\n';
+    n +=
+        lines_prefix(data, len, s->inside && !anew, s->prefix, prefix, out + n);
+    s->inside = data[len - 1] != '\n';
+    s->to->mid = s->inside ? s->id : 0;
+    console_commit(s->to, n);
+}
+
+static void show_front(struct front_stream *s, size_t len)
+{
+    show(s, (const char *)buf_head(&s->held), len);
+    buf_take(&s->held, len);
+}
+
+/* All that is there up to the first mark, with `all` also if no newline ends
+ * it. What may be the beginning of a mark stays. Returns whether a mark was
+ * taken out. */
+static bool show_some(struct front_stream *s, bool all, bool end)
+{
+    struct mark m = {.kind = MARK_NONE, .plain = buf_len(&s->held)};
+    const char *data = (const char *)buf_head(&s->held);
+    if (m.plain == 0)
+        return false;
+    if (s->mark != NULL)
+        marks_find(data, buf_len(&s->held), s->mark, end, &m);
+    bool marked = m.kind != MARK_NONE;
+    show_front(s, all || marked ? m.plain : lines_whole(data, m.plain));
+    if (!marked)
+        return false;
+    buf_take(&s->held, m.used);
+    if (s->on_mark != NULL)
+        s->on_mark(s->ctx, &m);
+    return true;
+}
+
+static void show_lines(struct front_stream *s, bool all, bool end)
+{
+    while (show_some(s, all, end))
+        ;
+}
+
+/* -- reading --------------------------------------------------------------- */
+
+bool front_stream_read(struct front_stream *s, int64_t now_us)
+{
+    uint8_t *room = s->fd >= 0 ? buf_reserve(&s->held, READ_MAX) : NULL;
+    ssize_t n = room != NULL ? read(s->fd, room, READ_MAX) : 0;
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    if (n <= 0) {
+        show_lines(s, true, true);
+        front_stream_close(s);
+        return false;
+    }
+    buf_commit(&s->held, (size_t)n);
+    s->last_us = now_us;
+    show_lines(s, false, false);
+    if (buf_len(&s->held) >= STREAMS_HOLD)
+        show_lines(s, true, true);
+    return true;
+}
+
+int64_t front_stream_look(struct front_stream *s, int64_t now_us)
+{
+    if (s->fd < 0 || buf_len(&s->held) == 0)
+        return MONO_NEVER;
+    if (now_us < s->last_us + STREAMS_QUIET_US)
+        return s->last_us + STREAMS_QUIET_US;
+    show_lines(s, true, false);
+    return buf_len(&s->held) == 0 ? MONO_NEVER
+                                  : now_us + STREAMS_QUIET_US; /* of a mark */
+}

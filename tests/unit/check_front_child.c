@@ -1,0 +1,186 @@
+/* links: launcher/front/child launcher/front/command launcher/front/streams */
+/* links: launcher/front/marks launcher/output/console launcher/output/lines */
+/* links: launcher/conf/options tests/lib/hurt tests/lib/scratch BASE OPTS */
+/* libs: -luv -lcjson -ldl */
+/*
+ * A command that a front end executes: it gets what is written to it, what it
+ * says is shown, and its end is seen; while each system call fails in turn.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/front/child.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+
+#define LIMIT_US (5 * MONO_S)
+
+static struct console out, err_to;
+
+/* From now on both streams of this process are files. */
+static void shown_in_files(void)
+{
+    static const char *const names[] = {"out", "err"};
+    for (int i = 0; i < 2; i++) {
+        int fd = open(names[i], O_RDWR | O_CREAT | O_TRUNC, 0600);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(dup2(fd, i + 1), i + 1);
+        ck_assert_int_eq(close(fd), 0);
+    }
+}
+
+static bool file_is(const char *name, const char *want)
+{
+    char text[300] = "";
+    int fd = open(name, O_RDONLY);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    (void)close(fd);
+    return n >= 0 && strcmp(text, want) == 0;
+}
+
+/* Until the child is over, all of its output is shown, or too much time. */
+static bool play(struct front_child *k)
+{
+    int64_t until_us = mono_now_us() + LIMIT_US * suite_slow(), now_us;
+    bool closed = false;
+    while ((now_us = mono_now_us()) < until_us) {
+        struct pollfd p[2] = {{.fd = k->out.fd, .events = POLLIN},
+                              {.fd = k->err.fd, .events = POLLIN}};
+        front_child_write(k);
+        if (!closed && k->in_fd >= 0 && buf_len(&k->orders) == 0) {
+            (void)close(k->in_fd);
+            k->in_fd = -1;
+            closed = true;
+        }
+        if (poll(p, 2, 10) > 0) {
+            if (p[0].revents != 0)
+                (void)front_stream_read(&k->out, now_us);
+            if (p[1].revents != 0)
+                (void)front_stream_read(&k->err, now_us);
+        }
+        (void)front_child_reap(k, now_us);
+        (void)front_stream_look(&k->out, now_us);
+        (void)front_stream_look(&k->err, now_us);
+        if (front_child_is_over(k, now_us)) {
+            console_flush(&out);
+            console_flush(&err_to);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int start(struct front_child *k, const char *script, struct ddp_err *err)
+{
+    sigset_t none;
+    struct command w = {.n = 0};
+    (void)sigemptyset(&none);
+    command_add(&w, "/bin/sh");
+    command_add(&w, "-c");
+    command_add(&w, script);
+    front_child_init(k, "it");
+    int rc = front_child_start(k, &w, true, &none, &out, &err_to, 1, err);
+    command_free(&w);
+    return rc;
+}
+
+static int run(void *ctx)
+{
+    static struct front_child k;
+    struct ddp_err err;
+    (void)ctx;
+    fault_hold(true);
+    console_open(&out, STDOUT_FILENO, false);
+    console_open(&err_to, STDERR_FILENO, false);
+    fault_hold(false);
+    int before = fault_descriptors();
+    if (start(&k, "cat; echo said >&2; exit 7", &err) < 0) {
+        front_child_free(&k);
+        return fault_descriptors() != before ? HURT_LEAK : hurt_told(err.text);
+    }
+    (void)buf_put(&k.orders, "heard\n", 6);
+    bool over = play(&k);
+    int status = k.status;
+    front_child_free(&k);
+    if (fault_descriptors() != before)
+        return HURT_LEAK;
+    if (!over)
+        return HURT_LATE;
+    return status == 7 ? HURT_DONE : hurt_told("another status");
+}
+
+START_TEST(test_child_is_executed_or_the_reason_is_told_whatever_call_fails)
+{
+    hurt_each("test", 3, run, NULL, "pipe2 fork");
+}
+END_TEST
+
+START_TEST(test_child_gets_orders_and_is_shown)
+{
+    static struct front_child k;
+    struct ddp_err err;
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    console_open(&err_to, STDERR_FILENO, false);
+    ck_assert_int_eq(start(&k, "cat; printf 'no end' >&2; exit 7", &err), 0);
+    k.err.prefix = "it: ";
+    ck_assert_int_eq(buf_put(&k.orders, "one\ntwo\n", 8), 0);
+    ck_assert(front_child_lives(&k) && play(&k));
+    ck_assert_int_eq(k.status, 7);
+    ck_assert(file_is("out", "one\ntwo\n"));
+    ck_assert(file_is("err", "it: no end"));
+    front_child_free(&k);
+}
+END_TEST
+
+/* Two streams on one console: a line that has no end is not mixed with others.
+ */
+START_TEST(test_streams_begin_a_new_line_behind_an_unfinished_one)
+{
+    struct front_stream a, b;
+    int pa[2], pb[2];
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    ck_assert_int_eq(pipe2(pa, O_NONBLOCK), 0);
+    ck_assert_int_eq(pipe2(pb, O_NONBLOCK), 0);
+    front_stream_open(&a, pa[0], 1, &out, 0);
+    front_stream_open(&b, pb[0], 2, &out, 0);
+    ck_assert_int_eq(write(pa[1], "50 %", 4), 4);
+    ck_assert(front_stream_read(&a, 0));
+    ck_assert_int_eq(front_stream_look(&a, 1), STREAMS_QUIET_US);
+    ck_assert_int_eq(front_stream_look(&a, STREAMS_QUIET_US), MONO_NEVER);
+    ck_assert_int_eq(write(pb[1], "line\n", 5), 5);
+    ck_assert(front_stream_read(&b, STREAMS_QUIET_US));
+    ck_assert_int_eq(write(pa[1], " done\n", 6), 6);
+    ck_assert(front_stream_read(&a, STREAMS_QUIET_US));
+    console_flush(&out);
+    ck_assert(file_is("out", "50 %\nline\n done\n"));
+    (void)close(pa[1]);
+    ck_assert(!front_stream_read(&a, STREAMS_QUIET_US) && a.fd < 0);
+    front_stream_close(&b);
+    (void)close(pb[1]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("front_child");
+    TCase *t = tcase_create("child");
+    TCase *faults = fault_case(s, "faults", 120);
+    tcase_set_timeout(t, 20);
+    tcase_add_checked_fixture(t, scratch_enter, scratch_leave);
+    tcase_add_test(t, test_child_gets_orders_and_is_shown);
+    tcase_add_test(t, test_streams_begin_a_new_line_behind_an_unfinished_one);
+    suite_add_tcase(s, t);
+    tcase_add_test(
+        faults,
+        test_child_is_executed_or_the_reason_is_told_whatever_call_fails);
+    return suite_run(s);
+}

@@ -1,0 +1,302 @@
+/* links: launcher/front/command tests/lib/conf_line tests/lib/words */
+/* libs: -lcjson -ldl */
+/*
+ * The command lines of a front end: what becomes of a list of hosts and of a
+ * job script, what a launcher there is told, and which variables go along. And
+ * what of a command line cannot be with a list of hosts.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "launcher/conf/options.h"
+#include "launcher/front/command.h"
+#include "tests/lib/conf_line.h"
+#include "tests/lib/scratch.h"
+#include "tests/lib/suite.h"
+#include "tests/lib/words.h"
+
+#define SCRIPT                                                                 \
+    "SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=3 SLURM_JOB_NODELIST=n[1-3] "
+
+/* A file of hosts, and srun. */
+static void setup(void)
+{
+    static const char text[] = "a slots=2\nb slots=4\n";
+    conf_line_setup();
+    int fd = open("hosts", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(symlink("prog", "bin/srun"), 0);
+}
+
+/* What conf makes of it, in `c`; `o` is as it was parsed. */
+static int parse(const char *env,
+                 const char *line,
+                 struct conf *c,
+                 struct opts *o,
+                 struct ddp_err *err)
+{
+    conf_line_env(env);
+    words_line("ddprun", line);
+    if (opts_parse(o, &options_table, words_argc, words_argv, err) < 0)
+        return -1;
+    return conf_init(c, o, words_argv + o->rest, err);
+}
+
+static void there(const struct conf *c, const struct opts *o, int i, char *text)
+{
+    struct command w = {.n = 0};
+    command_there(&w, c, o, words_argc, words_argv, i);
+    command_text(&w, text, 1024);
+    command_free(&w);
+}
+
+/* `text` with what differs between runs replaced: a port, a run's name. */
+static void settle(char *text)
+{
+    char *port = strstr(text, "--rdzv_endpoint=a:");
+    char *id = strstr(text, "--rdzv_id=hosts-");
+    if (port != NULL)
+        memset(port + strlen("--rdzv_endpoint=a:"), 'P', 5);
+    if (id != NULL)
+        memset(id + strlen("--rdzv_id=hosts-"), 'X', 12);
+}
+
+#define ID    " --rdzv_id=hosts-XXXXXXXXXXXX"
+#define OURS  " --hosts= --hostfile= --nnodes=2"
+#define PLACE " --rdzv_endpoint=a:PPPPP --rdzv_backend=c10d --node_rank="
+
+static const struct {
+    const char *line;
+    const char *first, *second; /* what the launchers on a and b are told */
+} lists[] = {
+    {"--hosts=a,b prog --x", "ddprun --hosts=a,b" OURS ID PLACE "0 prog --x",
+     "ddprun --hosts=a,b" OURS ID PLACE "1 prog --x"},
+    {"--hosts a:2,me@b:4 -- prog -- y",
+     "ddprun --hosts a:2,me@b:4" OURS " --nproc_per_node=2" ID PLACE
+     "0 -- prog -- y",
+     "ddprun --hosts a:2,me@b:4" OURS " --nproc_per_node=4" ID PLACE
+     "1 -- prog -- y"},
+    {"--hostfile=hosts prog",
+     "ddprun --hostfile=hosts" OURS " --nproc_per_node=2" ID PLACE "0 prog",
+     "ddprun --hostfile=hosts" OURS " --nproc_per_node=4" ID PLACE "1 prog"},
+    {"--hosts=a:2,b:2 --nproc_per_node=1 --nnodes=1:2 --rdzv_id=mine prog",
+     "ddprun --hosts=a:2,b:2 --nproc_per_node=1 --nnodes=1:2 --rdzv_id=mine "
+     "--hosts= --hostfile=" PLACE "0 prog",
+     "ddprun --hosts=a:2,b:2 --nproc_per_node=1 --nnodes=1:2 --rdzv_id=mine "
+     "--hosts= --hostfile=" PLACE "1 prog"},
+    /* the second is a spare */
+    {"--hosts=a,b --nnodes=1 --rdzv_endpoint=c:1 prog",
+     "ddprun --hosts=a,b --nnodes=1 --rdzv_endpoint=c:1 --hosts= --hostfile=" ID
+     " --rdzv_backend=c10d --node_rank=0 prog",
+     "ddprun --hosts=a,b --nnodes=1 --rdzv_endpoint=c:1 --hosts= --hostfile=" ID
+     " --rdzv_backend=c10d prog"},
+    {"--hosts=a,b --master_port=29501 prog",
+     "ddprun --hosts=a,b --master_port=29501" OURS ID
+     " --rdzv_endpoint=a:PPPPP --rdzv_backend=static --node_rank=0 prog",
+     "ddprun --hosts=a,b --master_port=29501" OURS ID
+     " --rdzv_endpoint=a:PPPPP --rdzv_backend=static --node_rank=1 prog"},
+    {"--hosts=a,b --preflight",
+     "ddprun --hosts=a,b --preflight" OURS ID PLACE "0",
+     "ddprun --hosts=a,b --preflight" OURS ID PLACE "1"},
+    /* what this machine lacks is no error */
+    {"--hosts=a,b --nproc_per_node=gpu nowhere",
+     "ddprun --hosts=a,b --nproc_per_node=gpu" OURS ID PLACE "0 nowhere",
+     "ddprun --hosts=a,b --nproc_per_node=gpu" OURS ID PLACE "1 nowhere"},
+};
+
+START_TEST(test_command_there_has_the_place_of_each_host)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    char text[1024];
+    ck_assert_msg(parse("", lists[_i].line, &c, &o, &err) == 0, "%s", err.text);
+    ck_assert_int_eq(c.front.kind, CONF_FRONT_HOSTS);
+    ck_assert_int_eq(c.front.nodes, 2);
+    there(&c, &o, 0, text);
+    settle(text);
+    ck_assert_str_eq(text, lists[_i].first);
+    there(&c, &o, 1, text);
+    settle(text);
+    ck_assert_str_eq(text, lists[_i].second);
+    conf_free(&c);
+}
+END_TEST
+
+/* What it is told makes a launcher with that place, and no front end. */
+START_TEST(test_command_there_is_a_launcher)
+{
+    struct conf c, there_conf;
+    struct opts o, there_opts;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    ck_assert_int_eq(parse("", "--hosts=a:2,b:4 prog", &c, &o, &err), 0);
+    command_there(&w, &c, &o, words_argc, words_argv, 1);
+    ck_assert_int_eq(opts_parse(&there_opts, &options_table, w.n, w.word, &err),
+                     0);
+    ck_assert_int_eq(
+        conf_init(&there_conf, &there_opts, w.word + there_opts.rest, &err), 0);
+    ck_assert_int_eq(there_conf.front.kind, CONF_FRONT_NONE);
+    ck_assert_int_eq(there_conf.nnodes_min, 2);
+    ck_assert_int_eq(there_conf.node_rank, 1);
+    ck_assert_int_eq(there_conf.nproc, 4);
+    ck_assert_int_eq(there_conf.backend, CONF_C10D);
+    ck_assert_str_eq(there_conf.endpoints[0].host, "a");
+    ck_assert_int_eq(there_conf.endpoints[0].port, c.endpoints[0].port);
+    ck_assert_str_eq(there_conf.run_id, c.run_id);
+    conf_free(&there_conf);
+    conf_free(&c);
+    command_free(&w);
+}
+END_TEST
+
+#define SSH                                                                    \
+    " -T -oBatchMode=yes -oServerAliveInterval=5 -oServerAliveCountMax=3 "     \
+    "-oConnectTimeout="
+
+static const struct {
+    const char *env, *line, *self, *want;
+} heres[] = {
+    {"", "--hosts=me@a prog", "/bin/ddprun",
+     "ssh" SSH "30 me@a /bin/ddprun --front_end_proxy"},
+    {"", "--hosts=a --launch_timeout=1.5 prog", "/a dir/ddprun",
+     "ssh" SSH "2 a ''\\''/a dir/ddprun'\\''' --front_end_proxy"},
+    {"PET_LAUNCH_WITH=/opt/ssh", "--hosts=a prog", "/bin/ddprun",
+     "/opt/ssh" SSH "30 a /bin/ddprun --front_end_proxy"},
+    {"", "--hosts=a --launch_with= prog", "/bin/ddprun",
+     "ssh" SSH "30 a /bin/ddprun --front_end_proxy"},
+    {"", "--hosts=a --launch_with=rsh prog", "/a dir/ddprun",
+     "rsh a '/a dir/ddprun' --front_end_proxy"},
+    {SCRIPT, "prog", "/bin/ddprun",
+     "srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpu-bind=none --no-kill "
+     "--kill-on-bad-exit=0 --wait=0 --mpi=none --input=all --output=all "
+     "--error=all --export=ALL --quiet /bin/ddprun --front_end_proxy"},
+};
+
+START_TEST(test_command_here_starts_a_proxy)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    char text[1024];
+    ck_assert_msg(parse(heres[_i].env, heres[_i].line, &c, &o, &err) == 0, "%s",
+                  err.text);
+    command_here(&w, &c, 0, heres[_i].self);
+    command_text(&w, text, sizeof(text));
+    ck_assert_str_eq(text, heres[_i].want);
+    ck_assert(!w.failed);
+    command_free(&w);
+    conf_free(&c);
+}
+END_TEST
+
+/* A job script's launchers are told what this process was told, no more: their
+ * place is in their step's variables. */
+START_TEST(test_command_there_of_a_script_is_as_it_was)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    char text[1024];
+    ck_assert_int_eq(parse(SCRIPT, "--nnodes=2:3 prog x", &c, &o, &err), 0);
+    ck_assert_int_eq(c.front.kind, CONF_FRONT_SRUN);
+    ck_assert_int_eq(c.front.nodes, 3);
+    there(&c, &o, 0, text);
+    ck_assert_str_eq(text, "ddprun --nnodes=2:3 prog x");
+    conf_free(&c);
+}
+END_TEST
+
+START_TEST(test_command_variables_are_those_that_are_asked_for)
+{
+    static char e0[] = "HOME=/root", e1[] = "PET_ROLE=x", e2[] = "PET_HOSTS=a",
+                e3[] = "A=1", e4[] = "AB=2", e5[] = "DDPRUN_TOKEN_FILE=/t",
+                e6[] = "LOGLEVEL=debug", e7[] = "PET_EXPORT=A", e8[] = "odd",
+                e9[] = "B=";
+    char *env[] = {e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, NULL};
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    char text[1024];
+    ck_assert_msg(
+        parse("A=1 B=", "--hosts=a --export=A,B prog", &c, &o, &err) == 0, "%s",
+        err.text);
+    command_variables(&w, &o, env);
+    command_text(&w, text, sizeof(text));
+    ck_assert_str_eq(text,
+                     "PET_ROLE=x A=1 DDPRUN_TOKEN_FILE=/t LOGLEVEL=debug B=");
+    command_free(&w);
+    conf_free(&c);
+}
+END_TEST
+
+/* Command lines that cannot be. */
+static const struct {
+    const char *env, *line, *want;
+} wrong[] = {
+    {"", "--hosts=a,a prog", "--hosts=a,a: the host a is there twice"},
+    {"", "--hosts=a:x prog", "--hosts=a:x: 'x' is no number of slots"},
+    {"PET_HOSTS=a,,b", "prog", "PET_HOSTS=a,,b: '' is not a host name"},
+    {"", "--hosts=a --hostfile=hosts prog",
+     "--hosts cannot be used with --hostfile"},
+    {"", "--hostfile=none prog", "cannot read the list of hosts, --hostfile="},
+    {"", "--hostfile=data prog", "data: no host is in it"},
+    {"", "--hosts=a,b --node_rank=0 prog",
+     "--node_rank cannot be used with a list of hosts"},
+    {"", "--hosts=a,b --standalone prog", "--standalone cannot be used with"},
+    {"", "--hosts=a,b --local_addr=x prog", "--local_addr cannot be used with"},
+    {"", "--hosts=a,b --nnodes=3 prog",
+     "--nnodes=3: there are only 2 hosts to start on"},
+    {"", "--hosts=a --nnodes=2:4 prog",
+     "--nnodes=2:4: there is only 1 host to start on"},
+    {"", "--hosts=localhost,b prog", "the first host of the list is localhost"},
+    {"", "--hosts=127.0.0.1,b prog", "the first host of the list is 127.0.0.1"},
+    {"PET_LAUNCH_WITH=\t", "--hosts=a prog",
+     "PET_LAUNCH_WITH=\t: must be a command, such as ssh"},
+    {"", "--hosts=a --launch_timeout=0.5 prog",
+     "--launch_timeout=0.5: must be a number of seconds from 1 to 3600"},
+    {"", "--hosts=a --export=NONE prog",
+     "--export=NONE: the variable NONE is not set here"},
+    {"", "--hosts=a --export=1A prog",
+     "--export=1A: '1A' is not the name of a variable"},
+    {"A=1", "--hosts=a --export=A=1 prog", "'A=1' is not the name of"},
+    {SCRIPT, "--nnodes=4 prog", "--nnodes=4: there are only 3 hosts"},
+    {SCRIPT, "--nnodes=0 prog", "--nnodes=0: must be N or MIN:MAX"},
+};
+
+START_TEST(test_command_lines_that_cannot_be_are_refused)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    int rc = parse(wrong[_i].env, wrong[_i].line, &c, &o, &err);
+    ck_assert_msg(rc == -1, "%s", wrong[_i].line);
+    ck_assert_int_eq(err.code, DDP_E_USAGE);
+    ck_assert_msg(strstr(err.text, wrong[_i].want) != NULL, "%s", err.text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("front_command");
+    TCase *t = tcase_create("command");
+    tcase_add_unchecked_fixture(t, setup, scratch_leave);
+    tcase_add_loop_test(t, test_command_there_has_the_place_of_each_host, 0,
+                        (int)(sizeof(lists) / sizeof(lists[0])));
+    tcase_add_test(t, test_command_there_is_a_launcher);
+    tcase_add_loop_test(t, test_command_here_starts_a_proxy, 0,
+                        (int)(sizeof(heres) / sizeof(heres[0])));
+    tcase_add_test(t, test_command_there_of_a_script_is_as_it_was);
+    tcase_add_test(t, test_command_variables_are_those_that_are_asked_for);
+    tcase_add_loop_test(t, test_command_lines_that_cannot_be_are_refused, 0,
+                        (int)(sizeof(wrong) / sizeof(wrong[0])));
+    suite_add_tcase(s, t);
+    return suite_run(s);
+}
