@@ -104,6 +104,33 @@ START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
 }
 END_TEST
 
+/* Found by losing hosts: the round had begun without a spare, so that its nodes
+ * had had long leases before one came; the next server waited for such. The
+ * host is lost, or cut off for 3 s. */
+START_TEST(test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late)
+{
+    struct sim_conf conf = hosts_conf(3, 3);
+    struct sim *s = hosts_new(&conf, 3);
+    story_until(s, 6000);
+    int spare = sim_launch(s);
+    story_until(s, 8000);
+    story_check(s, count_running(s, 0) == 3 && sim_workers(s, spare) == 0,
+                "three run, and one waits");
+    int host = sim_tenant(s, sim_serving(s));
+    if (_i == 0)
+        sim_power_off(s, host);
+    else
+        sim_cut(s, host, true, true);
+    (void)all_run_within(s, HEARTBEAT_MS + 1000, 3, 1);
+    story_until(s, 11000);
+    if (_i == 1)
+        sim_heal(s, host);
+    story_until(s, 20000);
+    story_check(s, count_running(s, 1) == 3, "three go on");
+    sim_del(s);
+}
+END_TEST
+
 /* All its processes are killed. */
 START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
 {
@@ -282,6 +309,7 @@ int main(void)
 {
     const struct story_test tests[] = {
         {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
+        {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_killed_host_that_comes_back_has_its_place, 2},
         {test_hosts_loss_of_a_host_without_workers_stops_none, 3},
