@@ -9,6 +9,9 @@
  * told, as it would be if it were at the endpoint (`serves`): its nodes go
  * there.
  *
+ * Before the first round nodes that gather at an address of the list call those
+ * before it, at which others may gather: then all meet there.
+ *
  * The calls end with the connection, with `end`, and with a round in which this
  * node is not one of the first. An endpoint that nobody tells forgets after 3
  * s; a node that comes then gathers there as if the run were new, and is sent
@@ -35,14 +38,16 @@ static void stop(struct redirect *r)
 static void update(struct redirect *r)
 {
     struct msg m = {.kind = MSG_KIND_serves, .serves = r->say};
-    if (!r->connected || !r->in_office || !r->tells ||
-        r->say.instance[0] == '\0' || r->say.addr[0] == '\0') {
+    bool gathers = r->say.instance[0] == '\0';
+    bool tells = gathers ? r->which > 0 : r->tells;
+    if (!r->connected || !r->in_office || !tells || r->say.addr[0] == '\0') {
         stop(r);
         return;
     }
     ddp_assert(r->say.epoch > 0);
+    m.serves.gathers = gathers;
     for (int i = 0; i < r->conf->endpoints_len; i++)
-        if (i != r->which)
+        if (gathers ? i < r->which : i != r->which)
             caller_start(&r->callers[i], &r->conf->endpoints[i], &m, true);
         else
             caller_stop(&r->callers[i]);
@@ -53,8 +58,9 @@ static void complete(void *ctx, struct conn *c, struct msg *say)
 {
     const struct redirect *r = ctx;
     (void)c;
-    say->serves.instance_ms =
-        mono_min((mono_now_us() - r->born_us) / MONO_MS, AGE_MS_MAX);
+    if (!say->serves.gathers)
+        say->serves.instance_ms =
+            mono_min((mono_now_us() - r->born_us) / MONO_MS, AGE_MS_MAX);
 }
 
 /* The host and port in one; "": they do not fit. */
@@ -70,7 +76,8 @@ static void place(const char *host, int port, char addr[SERVES_ADDR_SIZE])
 }
 
 /* An older instance is served at that endpoint, or from there it is known
- * where. Our server would not hear of it from others. */
+ * where. Our server would not hear of it from others. Or nodes gather there,
+ * and here, at an address behind it. */
 static void
 on_answer(void *ctx, const struct conf_endpoint *at, const struct msg *m)
 {
@@ -78,7 +85,9 @@ on_answer(void *ctx, const struct conf_endpoint *at, const struct msg *m)
     const struct msg_moved *to = &m->moved;
     struct msg out = {.kind = MSG_KIND_serves, .serves = r->say};
     if (m->kind != MSG_KIND_moved || !r->connected || !r->in_office ||
-        to->instance[0] == '\0' || strcmp(to->instance, r->say.instance) == 0)
+        (r->say.instance[0] != '\0' &&
+         (to->instance[0] == '\0' ||
+          strcmp(to->instance, r->say.instance) == 0)))
         return;
     msg_set(out.serves.instance, to->instance);
     out.serves.instance_ms = to->instance_ms;

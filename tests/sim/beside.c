@@ -139,8 +139,10 @@ static void fill_serves(const struct sim *s,
     const struct agent_round *held = &n->agent.round;
     int64_t now_us = clock_of(s, n->machine, s->now_us);
     msg_set(m->serves.instance, held->world.instance);
-    m->serves.instance_ms =
-        held->world.instance_ms + (now_us - held->told_at_us) / MONO_MS;
+    m->serves.gathers = held->world.instance[0] == '\0';
+    if (!m->serves.gathers)
+        m->serves.instance_ms =
+            held->world.instance_ms + (now_us - held->told_at_us) / MONO_MS;
     net_addr(server, s->machines[server].moves, addr);
     (void)snprintf(m->serves.addr, sizeof(m->serves.addr), "%s:%d", addr,
                    SERVE_PORT + server);
@@ -157,7 +159,10 @@ void beside_hear(struct sim *s, int conn, const struct msg *m)
     if (m->kind != MSG_KIND_moved || server < 0)
         return;
     fill_serves(s, n, server, &out);
-    if (strcmp(m->moved.instance, out.serves.instance) == 0)
+    out.serves.gathers = 0;
+    if (out.serves.instance[0] != '\0' &&
+        (m->moved.instance[0] == '\0' ||
+         strcmp(m->moved.instance, out.serves.instance) == 0))
         return;
     msg_set(out.serves.instance, m->moved.instance);
     out.serves.instance_ms = m->moved.instance_ms;
@@ -171,13 +176,19 @@ void beside_hear(struct sim *s, int conn, const struct msg *m)
     net_send(s, n->conn, UP, ITEM_MSG, &out);
 }
 
-/* TELLERS in launcher/rdzv/redirect.c. A launcher's own server is called only
- * while it runs. */
+/* As in launcher/rdzv/redirect.c: the first nodes, and those that gather at an
+ * address of the list, to those before it. A launcher's own server is called
+ * only while it runs. */
 static bool
-tells(const struct sim *s, const struct node_sim *n, int server, int to)
+tells(const struct sim *s, const struct node_sim *n, int server, int which)
 {
-    return server >= 0 && to != server && agent_is_member(&n->agent) &&
-           n->agent.round.world.group_rank < MSG_VOTERS_MAX &&
+    const struct msg_world *w = &n->agent.round.world;
+    int to = s->conf.endpoint[which];
+    bool first = agent_is_member(&n->agent) && w->group_rank < MSG_VOTERS_MAX;
+    bool gathers = w->instance[0] == '\0' &&
+                   candidates_target(&n->agent.candidates)[0] == '\0' &&
+                   which < candidates_which(&n->agent.candidates);
+    return server >= 0 && to != server && (first || gathers) &&
            (to != n->machine || server_is_up(s, to));
 }
 
@@ -187,7 +198,7 @@ static void tell_endpoint(struct sim *s, int node, int which, int server)
     struct beside *b = &n->beside[WITNESSES + which];
     int to = s->conf.endpoint[which];
     struct msg m;
-    if (!tells(s, n, server, to)) {
+    if (!tells(s, n, server, which)) {
         give_up(s, b);
         return;
     }

@@ -7,6 +7,7 @@
  */
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/sim/story.h"
@@ -201,6 +202,72 @@ START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
 }
 END_TEST
 
+/* How many instances the nodes that run are in. */
+static int count_instances(const struct sim *s)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++) {
+        bool seen = sim_workers(s, i) == 0;
+        for (int k = 0; k < i && !seen; k++)
+            seen = sim_workers(s, k) > 0 &&
+                   strcmp(sim_agent(s, k)->round.world.instance,
+                          sim_agent(s, i)->round.world.instance) == 0;
+        n += !seen;
+    }
+    return n;
+}
+
+/* The first server of a list is down when the run begins. If it needs so many
+ * nodes that no other run can have as many, it begins at the next one; else it
+ * waits for the first. A node that asks at the first one later finds it. */
+START_TEST(test_hosts_run_begins_where_two_cannot)
+{
+    bool waits = _i == 1;
+    struct sim_conf conf = hosts_conf(waits ? 1 : 2, waits ? 2 : 3);
+    conf.endpoints = 2;
+    conf.endpoint[0] = SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    struct sim *s = sim_new(&conf);
+    sim_start_on(s, SIM_OUTSIDE + 1);
+    (void)sim_launch(s);
+    (void)sim_launch(s);
+    story_until(s, 8000);
+    story_check(s, count_running(s, 0) == (waits ? 0 : 2), "two run or wait");
+    sim_start_on(s, SIM_OUTSIDE);
+    story_until(s, 10000);
+    if (!waits)
+        (void)sim_launch(s);
+    (void)all_run_within(s, 6000, waits ? 2 : 3, 0);
+    story_check(s, count_instances(s) == 1, "it is one run");
+    sim_del(s);
+}
+END_TEST
+
+/* The first server comes when nodes wait at the next one already, and others
+ * come to the first: they meet. */
+START_TEST(test_hosts_nodes_that_wait_at_two_addresses_meet)
+{
+    struct sim_conf conf = hosts_conf(3, 4);
+    conf.endpoints = 3;
+    conf.endpoint[0] = SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    conf.endpoint[2] = SIM_OUTSIDE + 2;
+    struct sim *s = sim_new(&conf);
+    sim_start_on(s, SIM_OUTSIDE + 2);
+    (void)sim_launch(s);
+    story_until(s, 2000);
+    sim_start_on(s, SIM_OUTSIDE + 1);
+    (void)sim_launch(s);
+    story_until(s, 4000);
+    sim_start_on(s, SIM_OUTSIDE);
+    (void)sim_launch(s);
+    (void)all_run_within(s, 5000, 3, 0);
+    story_check(s, count_instances(s) == 1 && sim_serving(s) == SIM_OUTSIDE,
+                "at the first one");
+    sim_del(s);
+}
+END_TEST
+
 /* -- an operator ----------------------------------------------------------- */
 
 /* Two of three lose their power at once: the third one waits, until an operator
@@ -313,6 +380,8 @@ int main(void)
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_killed_host_that_comes_back_has_its_place, 2},
         {test_hosts_loss_of_a_host_without_workers_stops_none, 3},
+        {test_hosts_run_begins_where_two_cannot, 2},
+        {test_hosts_nodes_that_wait_at_two_addresses_meet, 1},
         {test_hosts_operator_gives_up_two_of_three, 3},
         {test_hosts_partition_leaves_one_authority, 1},
         {test_hosts_rejected_node_fences_itself, 1},

@@ -396,12 +396,21 @@ START_TEST(test_takeover_member_of_another_instance_is_none_of_ours)
 }
 END_TEST
 
-/* Only where the first address of the list leads to does a run begin: else it
- * would in two places. */
+/* A run begins only where the first address of the list leads to, or it would
+ * in two places: unless it needs more than half of its nodes. */
 START_TEST(test_takeover_run_begins_at_the_first_address)
 {
+    limits_of(_i == 0 ? 1 : 2, _i == 0 ? 2 : 3);
+    like.last_call_ms = 0;
     serve(1);
-    like.via = 1;
+    if (_i == 1) {
+        like.via = 1;
+        come_all(4, 5);
+        goes_on(HEARTBEAT);
+        ck_assert_int_eq(running(), 2);
+        return;
+    }
+    like.via = _i == 2 ? 31 : 1; /* 31: at a voter's it does not */
     come_all(4, 5);
     goes_on(2 * HEARTBEAT);
     ck_assert_int_eq(running(), 0);
@@ -757,7 +766,7 @@ int main(void)
         {test_takeover_epoch_is_not_raised_for_an_absurd_one, 1},
         {test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote, 1},
         {test_takeover_member_of_another_instance_is_none_of_ours, 1},
-        {test_takeover_run_begins_at_the_first_address, 1},
+        {test_takeover_run_begins_at_the_first_address, 3},
         {test_takeover_elsewhere_outdates_this_server, 2},
         {test_takeover_failure_that_was_told_before_counts, 1},
         {test_takeover_node_that_left_before_is_gone, 1},

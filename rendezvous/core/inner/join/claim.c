@@ -55,6 +55,17 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
     DDP_WRONG("failover");
 }
 
+#define VIA_VOTER 31 /* of join.via: no address of the list */
+
+/* Each node tells all servers what it has accepted: so a second run would need
+ * as many nodes again. Who starts that many more than a round may have can have
+ * two, and the younger one gives way (moved.c). */
+bool claim_may_begin(const struct run *run, const struct msg_join *j)
+{
+    return j->via == 0 || (j->via < VIA_VOTER &&
+                           2 * run->conf.nodes_min > run->conf.nodes_max);
+}
+
 void claim_take_office(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
@@ -190,7 +201,8 @@ bool claim_join(struct rdzv *r,
         (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
     take_epoch(run, n, &epoch);
     bool is_first = run->head == run->tail; /* it has opened the run */
-    if ((holds(j) || (is_first && j->via > 0)) && run->state == RUN_GATHER &&
+    bool may_begin = !is_first || claim_may_begin(run, j);
+    if ((holds(j) || !may_begin) && run->state == RUN_GATHER &&
         run->round.number == 0)
         become_candidate(r, run);
     run->takeover.changed = true;

@@ -179,6 +179,24 @@ static void tell_older(struct rdzv *r,
         send_there(r, to, conn);
 }
 
+/* Nodes that did not reach this address gather at one behind it: if the run is
+ * here, or known to be elsewhere, they are to go there. */
+static void call_together(struct rdzv *r, const struct msg_serves *s, int conn)
+{
+    const struct run *run = run_find(r, s->run);
+    const struct moved_run *to = find(r, s->run);
+    struct moved_run here = {.born_us = r->now_us, .addr = ""};
+    if (run != NULL && run->failover && run->office.state == OFFICE_HELD) {
+        here.epoch = run->office.epoch;
+        msg_set(here.instance, run->instance);
+        if (run->round.number > 0)
+            here.born_us = run->born_us;
+        to = &here;
+    }
+    if (to != NULL)
+        send_there(r, to, conn);
+}
+
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_serves *s = &ev->msg->serves;
@@ -189,6 +207,10 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (strcmp(s->epoch_id, r->limits.server) == 0)
         return; /* two addresses lead here */
+    if (s->gathers) {
+        call_together(r, s, ev->conn);
+        return;
+    }
     struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
     tell_older(r, run, s, ev->conn);
