@@ -335,6 +335,12 @@ struct agent_ballot {
 struct agent_vote {
     struct agent_epoch promised; /* it obeys none that is lower; count 0: the
                                     run has no failover, as far as is known */
+    char promised_in[RNG_ID_LEN + 1]; /* the instance of that server; "": it had
+                                         no round */
+    /* The instance that it gave up for an older one, and the highest epoch that
+     * it promised there; "": none. */
+    char left[RNG_ID_LEN + 1];
+    struct agent_epoch left_epoch;
     enum agent_vote_state state;
     struct agent_ballot accepted; /* not NONE */
     struct msg_world world;       /* its place in that; round 0: none */
@@ -342,7 +348,8 @@ struct agent_vote {
     struct agent_epoch ended;     /* of the server that told of the end */
     int64_t echoed_us; /* when the last message came that may count as heard by
                           it at a server; MONO_NEVER: none did */
-    int64_t long_ms;   /* the longest lease that may be out since `accepted` */
+    int64_t long_ms; /* the longest lease that may be out, as the last one that
+                        came since `accepted` told */
 };
 
 /* The session with the rendezvous: one connection after the other. */

@@ -95,6 +95,9 @@ int agent_epoch_order(const struct agent_epoch *x, const struct agent_epoch *y);
 /* Rounds are ordered by their epoch, then by number. */
 int agent_ballot_order(const struct agent_ballot *x,
                        const struct agent_ballot *y);
+/* The run's instance of the round that it accepted, or else holds; "": none, or
+ * not known yet. */
+const char *agent_instance(const struct agent *a);
 /* Whether this agent's vote stands in `ids` (as in msg_voters.ids). */
 bool agent_is_among(const struct agent *a, const char *ids);
 

@@ -419,8 +419,7 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
     a->session.answered_us = s->now_us;
     a->session.heard_seq = l->seq;
     a->vote.echoed_us = s->now_us;
-    if (l->long_ms > a->vote.long_ms)
-        a->vote.long_ms = l->long_ms;
+    a->vote.long_ms = l->long_ms;
     if (agent_is_member(a))
         take_long_out(s, l->long_out != 0);
     if (l->grant_ms == 0) /* a new server, to which too few have come yet */

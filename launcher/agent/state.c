@@ -70,6 +70,14 @@ int agent_ballot_order(const struct agent_ballot *x,
     return x->round < y->round ? -1 : 1;
 }
 
+const char *agent_instance(const struct agent *a)
+{
+    const struct agent_vote *v = &a->vote;
+    if (v->accepted.instance[0] != '\0')
+        return v->accepted.instance;
+    return v->world.round > 0 ? v->world.instance : a->round.world.instance;
+}
+
 bool agent_is_among(const struct agent *a, const char *ids)
 {
     while (*ids != '\0') {

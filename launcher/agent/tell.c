@@ -116,18 +116,11 @@ void agent_send_join(struct step *s)
                      : candidates_which(&a->candidates);
     m.join.epoch = a->vote.promised.count;
     msg_set(m.join.epoch_id, a->vote.promised.id);
+    if (a->vote.left[0] == '\0')
+        msg_set(m.join.epoch_of, a->vote.promised_in);
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
     agent_send(s, &m);
-}
-
-/* Of the round that it accepted; "": not known yet. */
-static const char *instance_of(const struct agent *a)
-{
-    if (a->vote.accepted.instance[0] != '\0')
-        return a->vote.accepted.instance;
-    return a->vote.world.round > 0 ? a->vote.world.instance
-                                   : a->round.world.instance;
 }
 
 void agent_send_voted(struct step *s)
@@ -136,14 +129,14 @@ void agent_send_voted(struct step *s)
     const struct agent_vote *v = &a->vote;
     const struct msg_world *held = &a->round.world;
     struct msg m = {.kind = MSG_KIND_voted};
-    if (v->state == AGENT_VOTE_NONE || instance_of(a)[0] == '\0' ||
+    if (v->state == AGENT_VOTE_NONE || agent_instance(a)[0] == '\0' ||
         agent_is_leaving(a))
         return; /* who leaves has voted for the server that it told so */
     if (!agent_is_among(a, v->accepted.voters) &&
         !agent_is_among(a, v->accepted.before))
         return;
     bool in_it = v->world.round > 0;
-    msg_set(m.voted.instance, instance_of(a));
+    msg_set(m.voted.instance, agent_instance(a));
     m.voted.round = v->accepted.round;
     m.voted.epoch = v->accepted.epoch.count;
     msg_set(m.voted.epoch_id, v->accepted.epoch.id);
@@ -172,7 +165,7 @@ void agent_send_accept(struct step *s)
     const struct agent_vote *v = &s->a->vote;
     struct msg m = {.kind = MSG_KIND_accept, .accept.round = v->accepted.round};
     if (v->state != AGENT_VOTE_PENDING || agent_is_leaving(s->a) ||
-        instance_of(s->a)[0] == '\0' ||
+        agent_instance(s->a)[0] == '\0' ||
         agent_epoch_order(&v->accepted.epoch, &v->promised) != 0)
         return;
     m.accept.epoch = v->accepted.epoch.count;

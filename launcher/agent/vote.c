@@ -96,12 +96,59 @@ static bool is_bound(const struct agent *a, const struct agent_epoch *e)
            strcmp(e->id, a->vote.promised.id) != 0;
 }
 
+/* It has a part in another one. */
+static bool is_other_instance(const struct agent *a, const char *instance)
+{
+    const char *own = agent_instance(a);
+    return instance[0] != '\0' && own[0] != '\0' &&
+           strcmp(own, instance) != 0 && a->known == AGENT_END_UNKNOWN;
+}
+
+/* Its vote in that instance counts no more, as that of an agent that is dead:
+ * else it could bring back, alone, what gave way. */
+static void leave_instance(struct agent *a)
+{
+    struct agent_vote *v = &a->vote;
+    msg_set(v->left, agent_instance(a));
+    v->left_epoch = v->promised;
+    v->state = AGENT_VOTE_NONE;
+    v->accepted = (struct agent_ballot){.round = 0};
+    v->world = (struct msg_world){.round = 0};
+    v->long_ms = 0;
+}
+
+/*
+ * A server in office has the run as an older instance (it takes no nodes of an
+ * older one than its own), which has had fewer servers. What was promised in
+ * the younger one says nothing there. Once only: of two instances that this
+ * node was in before, it would not know which promises were whose.
+ */
+static bool gives_way(const struct agent *a, const struct msg_office *office)
+{
+    return a->vote.left[0] == '\0' && a->exit == AGENT_STAYS &&
+           is_other_instance(a, office->instance) &&
+           strcmp(a->vote.promised_in, agent_instance(a)) == 0;
+}
+
+static bool was_left(const struct agent *a,
+                     const struct msg_office *office,
+                     const struct agent_epoch *e)
+{
+    return office->instance[0] != '\0' &&
+           strcmp(office->instance, a->vote.left) == 0 &&
+           agent_epoch_order(e, &a->vote.left_epoch) <= 0;
+}
+
 void agent_on_office(struct step *s, const struct msg_office *office)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(office->epoch, office->epoch_id);
+    if (agent_epoch_order(&e, &a->vote.promised) < 0 && gives_way(a, office)) {
+        leave_instance(a);
+        a->vote.promised = (struct agent_epoch){.count = 0};
+    }
     int order = agent_epoch_order(&e, &a->vote.promised);
-    if (order < 0 || is_bound(a, &e)) {
+    if (order < 0 || is_bound(a, &e) || was_left(a, office, &e)) {
         agent_note(s, NOTE_stale,
                    "a server of epoch %lld asks for obedience; this node obeys "
                    "epoch %lld",
@@ -109,6 +156,7 @@ void agent_on_office(struct step *s, const struct msg_office *office)
         return;
     }
     a->vote.promised = e;
+    msg_set(a->vote.promised_in, office->instance);
     a->vote.echoed_us = s->now_us;
     a->session.obeyed = true;
     agent_send_promise(s);
@@ -167,28 +215,20 @@ static void on_round_in_force(struct step *s, const struct agent_ballot *b)
     put_in_force(v);
 }
 
-/* A server in office has the run as another instance than this node: that one
- * gave way, or this node is a newcomer there. Its vote of before counts no
- * more, as that of an agent that is dead: else it could bring back, alone, what
- * gave way. */
-static void leave_instance(struct agent *a, const char *instance)
+/* The server that it has promised to obey tells of its run. */
+static void learn_instance(struct agent *a, const char *instance)
 {
-    struct agent_vote *v = &a->vote;
-    const char *mine = v->accepted.instance;
-    if (mine[0] == '\0')
-        mine = v->world.round > 0 ? v->world.instance : a->round.world.instance;
-    if (v->state == AGENT_VOTE_NONE || instance[0] == '\0' || mine[0] == '\0' ||
-        strcmp(mine, instance) == 0 || a->known != AGENT_END_UNKNOWN)
-        return;
-    v->state = AGENT_VOTE_NONE;
-    v->accepted = (struct agent_ballot){.round = 0};
-    v->world = (struct msg_world){.round = 0};
-    v->long_ms = 0;
+    if (a->session.obeyed && instance[0] != '\0')
+        msg_set(a->vote.promised_in, instance);
 }
 
 void agent_on_voters(struct step *s, const struct msg_voters *voters)
 {
-    leave_instance(s->a, voters->instance);
+    learn_instance(s->a, voters->instance);
+    /* That one gave way, or this node is a newcomer there. */
+    if (s->a->vote.state != AGENT_VOTE_NONE &&
+        is_other_instance(s->a, voters->instance))
+        leave_instance(s->a);
     struct agent_ballot b = {
         .round = voters->round,
         .epoch = agent_epoch(voters->epoch, voters->epoch_id),
@@ -231,6 +271,7 @@ void agent_on_world(struct step *s, const struct msg_world *w)
     struct agent_vote *v = &a->vote;
     struct agent_ballot b = ballot_of(w);
     bool accepted = is_of_accepted(v, &b);
+    learn_instance(a, w->instance);
     if (w->pending && !accepted) {
         agent_note(s, NOTE_stale, "world of round %lld, which is not accepted",
                    (long long)w->round);
@@ -296,13 +337,16 @@ static bool is_free(const struct agent *a)
 
 /* To a server that it has obeyed the agent is not sent back: it has lost that
  * one, and who tells of it may not know yet that it is dead. A newcomer may
- * have obeyed servers that had nothing, of any epoch: it begins anew. */
+ * have obeyed servers that had nothing, of any epoch: it begins anew. To
+ * another instance a node is sent that is to give up its own (gives_way). */
 void agent_on_moved(struct step *s, const struct msg_moved *moved)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
     bool is_later = agent_epoch_order(&e, &a->vote.promised) > 0;
-    if ((!is_later && !is_free(a)) || !candidates_is_addr(moved->addr) ||
+    bool is_other = is_other_instance(a, moved->instance);
+    if ((!is_later && !is_free(a) && !is_other) ||
+        !candidates_is_addr(moved->addr) ||
         strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
         agent_note(s, NOTE_stale, "the run is said to be served at %s",
                    moved->addr);
@@ -310,6 +354,8 @@ void agent_on_moved(struct step *s, const struct msg_moved *moved)
     }
     candidates_moved(&a->candidates, moved->addr);
     agent_go_elsewhere(s, "the run is served elsewhere");
-    if (!is_later)
+    if (!is_later && is_free(a)) {
         a->vote.promised = (struct agent_epoch){.count = 0};
+        a->vote.promised_in[0] = '\0';
+    }
 }

@@ -1,7 +1,7 @@
 /*
  * Happy path: caller_start resolves the name, on_resolved or the next turn of
  * the timer dials, on_up says the message, and each turn says it again if it
- * repeats.
+ * repeats; each time the owner is asked to complete it.
  *
  * Failure modes, none of which is told to anybody: this is a courtesy to nodes
  * that look for the run at the wrong place.
@@ -38,20 +38,27 @@ static void hang_up(struct caller *c)
 
 /* -- the connection -------------------------------------------------------- */
 
+static void say(struct caller *c)
+{
+    if (c->owner->complete != NULL)
+        c->owner->complete(c->ctx, c->conn, &c->say);
+    conn_send(c->conn, &c->say);
+}
+
 static void on_up(void *ctx, struct conn *conn)
 {
     struct caller *c = caller_of(ctx);
     ddp_assert(c->conn == conn);
     c->up = true;
-    if (c->on_up != NULL)
-        c->on_up(c->ctx, conn, &c->say);
-    conn_send(conn, &c->say);
+    say(c);
 }
 
 static void on_msg(void *ctx, struct conn *conn, const struct msg *m)
 {
-    (void)m;
-    ddp_assert(caller_of(ctx)->conn == conn);
+    struct caller *c = caller_of(ctx);
+    ddp_assert(c->conn == conn);
+    if (c->owner->hear != NULL)
+        c->owner->hear(c->ctx, &c->at, m);
 }
 
 static void on_closed(
@@ -80,7 +87,8 @@ static void dial(struct caller *c)
     struct sockaddr_storage *to =
         &c->addrs.at[(unsigned)c->next_addr++ % (unsigned)c->addrs.n];
     const struct sockaddr *sa = (const struct sockaddr *)to;
-    if (own_server_is_at(c->own, sa))
+    bool asks_own = c->owner->calls_own && own_server_pid(c->own) > 0;
+    if (own_server_is_at(c->own, sa) && !asks_own)
         return;
     c->dialled_us = mono_now_us();
     c->conn = conn_dial(c->loop, sa, &handler, c, &err);
@@ -121,7 +129,7 @@ static void on_turn(uv_timer_t *timer)
     struct caller *c = caller_of(timer->data);
     ddp_assert(c->on);
     if (c->up && c->repeats)
-        conn_send(c->conn, &c->say);
+        say(c);
     else if (c->conn == NULL)
         find(c);
     else if (!c->up && mono_now_us() >= mono_after(c->dialled_us, DIAL_US))
@@ -132,7 +140,7 @@ int caller_init(struct caller *c,
                 uv_loop_t *loop,
                 struct tls_key *key,
                 const struct own_server *own,
-                void (*up)(void *ctx, struct conn *c, struct msg *say),
+                const struct caller_owner *owner,
                 void *ctx,
                 struct ddp_err *err)
 {
@@ -140,7 +148,7 @@ int caller_init(struct caller *c,
                          .loop = loop,
                          .key = key,
                          .own = own,
-                         .on_up = up,
+                         .owner = owner,
                          .ctx = ctx};
     (void)uv_timer_init(loop, &c->timer); /* cannot fail */
     c->timer.data = c;

@@ -2,7 +2,7 @@
  * launcher/rdzv/caller: keeps a connection to the server at one place, on which
  * one message is told. Resolves the name, connects, says the message, if it is
  * to be repeated each CALLER_EVERY_MS; whatever fails is tried again after that
- * time. What the server answers is dropped.
+ * time.
  */
 #ifndef LAUNCHER_RDZV_CALLER_H
 #define LAUNCHER_RDZV_CALLER_H
@@ -20,6 +20,17 @@
 
 struct conn;
 
+/* What its owner does; either may be NULL. */
+struct caller_owner {
+    bool calls_own; /* this launcher's own server, too, while it runs */
+    /* The message is about to be said on that connection; may complete it. */
+    void (*complete)(void *ctx, struct conn *c, struct msg *say);
+    /* The server at that place answers. */
+    void (*hear)(void *ctx,
+                 const struct conf_endpoint *at,
+                 const struct msg *m);
+};
+
 /* The caller's storage, for the life of the process; the fields are caller.c's
  * own. */
 struct caller {
@@ -27,7 +38,7 @@ struct caller {
     uv_loop_t *loop;
     struct tls_key *key;
     const struct own_server *own;
-    void (*on_up)(void *ctx, struct conn *c, struct msg *say);
+    const struct caller_owner *owner;
     void *ctx;
 
     bool on;
@@ -43,14 +54,13 @@ struct caller {
     bool up;
 };
 
-/* Borrows all for its life. A server that is `own` is not called. `on_up`
- * (NULL: nobody asks) is called when a connection can be used, before the
- * message is said on it, and may complete that. Errors: DDP_E_NOMEM. */
+/* Borrows all for its life. A server that is `own` is not called, unless the
+ * owner wants it. Errors: DDP_E_NOMEM. */
 int caller_init(struct caller *c,
                 uv_loop_t *loop,
                 struct tls_key *key,
                 const struct own_server *own,
-                void (*on_up)(void *ctx, struct conn *c, struct msg *say),
+                const struct caller_owner *owner,
                 void *ctx,
                 struct ddp_err *err);
 

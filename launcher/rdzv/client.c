@@ -156,6 +156,13 @@ static void open_place(struct rdzv_client *cl,
         fatalx(ddp_code_exit(err.code), "%s", err.text);
 }
 
+static void relay(void *ctx, const struct msg *m)
+{
+    struct rdzv_client *cl = client_of(ctx);
+    if (cl->state == CLIENT_UP)
+        conn_send(cl->conn, m);
+}
+
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
                                     int guard_fd,
@@ -183,7 +190,8 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
         open_place(cl, &cl->places[i], &conf->endpoints[i]);
     open_place(cl, &cl->places[CONF_ENDPOINTS_MAX], &nowhere);
     own_server_init(&cl->own, loop, conf, store_chan, debug);
-    if (redirect_init(&cl->redirect, loop, conf, &cl->own, &err) != 0 ||
+    if (redirect_init(&cl->redirect, loop, conf, &cl->own, relay, cl, &err) !=
+            0 ||
         witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     return cl;

@@ -16,15 +16,22 @@
 #include "launcher/rdzv/own_server.h"
 #include "rendezvous/proto/msg.h"
 
+/* The server that the agent is connected to is to be told this: it has a
+ * younger instance of the run than is known at an endpoint. */
+typedef void redirect_relay(void *ctx, const struct msg *m);
+
 /* The caller's storage, for the life of the process; the fields are
  * redirect.c's own. */
 struct redirect {
     const struct conf *conf;
+    redirect_relay *relay;
+    void *ctx;
     struct caller callers[CONF_ENDPOINTS_MAX];
     bool connected;
     int which;      /* the endpoint that it is connected to; -1: none of them */
     bool in_office; /* the server has shown that it is */
     bool tells;     /* this node is one of the first */
+    int64_t born_us; /* when the instance had its first round */
     struct msg_serves say;
 };
 
@@ -34,6 +41,8 @@ int redirect_init(struct redirect *r,
                   uv_loop_t *loop,
                   const struct conf *conf,
                   const struct own_server *own,
+                  redirect_relay *relay,
+                  void *ctx,
                   struct ddp_err *err);
 
 /* The agent's connection is up, to this host and port; `which` of the list of

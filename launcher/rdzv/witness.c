@@ -101,13 +101,14 @@ int witness_init(struct witness *w,
                  int guard_fd,
                  struct ddp_err *err)
 {
+    static const struct caller_owner owner = {.complete = on_up};
     *w = (struct witness){.magic = WITNESS_MAGIC,
                           .conf = conf,
                           .guard_fd = guard_fd,
                           .say.version = MSG_VERSION};
     msg_set(w->say.run, conf->run_id);
     for (int i = 0; i < WITNESS_CONNS; i++)
-        if (caller_init(&w->callers[i], loop, conf->token, own, on_up, w,
+        if (caller_init(&w->callers[i], loop, conf->token, own, &owner, w,
                         err) != 0)
             return -1;
     return 0;

@@ -3,8 +3,9 @@
  * it in runs with failover:
  *   - witnesses: the host of the server in office holds one to each of two
  *     voters' servers. A farewell on it says that all of this host is dead.
- *   - serves: the launcher of the server in office tells the endpoints each
- *     second where that is; group rank 0 does so for a server outside.
+ *   - serves: the first nodes, by group rank, tell the endpoints each second
+ *     where the server in office is. What they answer is passed on to that
+ *     server.
  * Both are closed by a reset unless the whole tree is dead.
  */
 #include <stdio.h>
@@ -135,21 +136,60 @@ static void fill_serves(const struct sim *s,
     m->serves.epoch = srv->epoch;
     msg_set(m->serves.epoch_id, srv->epoch_id);
     msg_set(m->serves.run, "sim");
-    msg_set(m->serves.instance, n->agent.round.world.instance);
+    const struct agent_round *held = &n->agent.round;
+    int64_t now_us = clock_of(s, n->machine, s->now_us);
+    msg_set(m->serves.instance, held->world.instance);
+    m->serves.gathers = held->world.instance[0] == '\0';
+    if (!m->serves.gathers)
+        m->serves.instance_ms =
+            held->world.instance_ms + (now_us - held->told_at_us) / MONO_MS;
     net_addr(server, s->machines[server].moves, addr);
     (void)snprintf(m->serves.addr, sizeof(m->serves.addr), "%s:%d", addr,
                    SERVE_PORT + server);
 }
 
-/* The server's own launcher; of one outside that of group rank 0. */
-static bool tells(const struct node_sim *n, int server)
+/* It is passed on to the server, as launcher/rdzv/redirect does. */
+void beside_hear(struct sim *s, int conn, const struct msg *m)
+{
+    const struct conn *c = &s->conns[conn];
+    const struct node_sim *n = &s->nodes[c->node];
+    struct msg out;
+    char addr[32];
+    int server = served_at(s, n);
+    if (m->kind != MSG_KIND_moved || server < 0)
+        return;
+    fill_serves(s, n, server, &out);
+    out.serves.gathers = 0;
+    if (out.serves.instance[0] != '\0' &&
+        (m->moved.instance[0] == '\0' ||
+         strcmp(m->moved.instance, out.serves.instance) == 0))
+        return;
+    msg_set(out.serves.instance, m->moved.instance);
+    out.serves.instance_ms = m->moved.instance_ms;
+    out.serves.epoch = m->moved.epoch;
+    msg_set(out.serves.epoch_id, m->moved.epoch_id);
+    net_addr(c->server, s->machines[c->server].moves, addr);
+    (void)snprintf(out.serves.addr, sizeof(out.serves.addr), "%s:%d", addr,
+                   SERVE_PORT + c->server);
+    if (m->moved.addr[0] != '\0')
+        msg_set(out.serves.addr, m->moved.addr);
+    net_send(s, n->conn, UP, ITEM_MSG, &out);
+}
+
+/* As in launcher/rdzv/redirect.c: the first nodes, and those that gather at an
+ * address of the list, to those before it. A launcher's own server is called
+ * only while it runs. */
+static bool
+tells(const struct sim *s, const struct node_sim *n, int server, int which)
 {
     const struct msg_world *w = &n->agent.round.world;
-    if (server < 0 || w->instance[0] == '\0')
-        return false;
-    return server == n->machine ||
-           (server >= OUTSIDE && agent_is_member(&n->agent) &&
-            w->group_rank == 0);
+    int to = s->conf.endpoint[which];
+    bool first = agent_is_member(&n->agent) && w->group_rank < MSG_VOTERS_MAX;
+    bool gathers = w->instance[0] == '\0' &&
+                   candidates_target(&n->agent.candidates)[0] == '\0' &&
+                   which < candidates_which(&n->agent.candidates);
+    return server >= 0 && to != server && (first || gathers) &&
+           (to != n->machine || server_is_up(s, to));
 }
 
 static void tell_endpoint(struct sim *s, int node, int which, int server)
@@ -158,7 +198,7 @@ static void tell_endpoint(struct sim *s, int node, int which, int server)
     struct beside *b = &n->beside[WITNESSES + which];
     int to = s->conf.endpoint[which];
     struct msg m;
-    if (to == server || !tells(n, server)) {
+    if (!tells(s, n, server, which)) {
         give_up(s, b);
         return;
     }

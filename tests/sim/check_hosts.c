@@ -7,6 +7,7 @@
  */
 #include <check.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/sim/story.h"
@@ -104,6 +105,33 @@ START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
 }
 END_TEST
 
+/* Found by losing hosts: the round had begun without a spare, so that its nodes
+ * had had long leases before one came; the next server waited for such. The
+ * host is lost, or cut off for 3 s. */
+START_TEST(test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late)
+{
+    struct sim_conf conf = hosts_conf(3, 3);
+    struct sim *s = hosts_new(&conf, 3);
+    story_until(s, 6000);
+    int spare = sim_launch(s);
+    story_until(s, 8000);
+    story_check(s, count_running(s, 0) == 3 && sim_workers(s, spare) == 0,
+                "three run, and one waits");
+    int host = sim_tenant(s, sim_serving(s));
+    if (_i == 0)
+        sim_power_off(s, host);
+    else
+        sim_cut(s, host, true, true);
+    (void)all_run_within(s, HEARTBEAT_MS + 1000, 3, 1);
+    story_until(s, 11000);
+    if (_i == 1)
+        sim_heal(s, host);
+    story_until(s, 20000);
+    story_check(s, count_running(s, 1) == 3, "three go on");
+    sim_del(s);
+}
+END_TEST
+
 /* All its processes are killed. */
 START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
 {
@@ -170,6 +198,72 @@ START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
     story_until(s, 30000);
     for (int i = 0; i < 3; i++)
         story_check(s, sim_exit_status(s, i) == 0, "n%d ends with 0", i);
+    sim_del(s);
+}
+END_TEST
+
+/* How many instances the nodes that run are in. */
+static int count_instances(const struct sim *s)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++) {
+        bool seen = sim_workers(s, i) == 0;
+        for (int k = 0; k < i && !seen; k++)
+            seen = sim_workers(s, k) > 0 &&
+                   strcmp(sim_agent(s, k)->round.world.instance,
+                          sim_agent(s, i)->round.world.instance) == 0;
+        n += !seen;
+    }
+    return n;
+}
+
+/* The first server of a list is down when the run begins. If it needs so many
+ * nodes that no other run can have as many, it begins at the next one; else it
+ * waits for the first. A node that asks at the first one later finds it. */
+START_TEST(test_hosts_run_begins_where_two_cannot)
+{
+    bool waits = _i == 1;
+    struct sim_conf conf = hosts_conf(waits ? 1 : 2, waits ? 2 : 3);
+    conf.endpoints = 2;
+    conf.endpoint[0] = SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    struct sim *s = sim_new(&conf);
+    sim_start_on(s, SIM_OUTSIDE + 1);
+    (void)sim_launch(s);
+    (void)sim_launch(s);
+    story_until(s, 8000);
+    story_check(s, count_running(s, 0) == (waits ? 0 : 2), "two run or wait");
+    sim_start_on(s, SIM_OUTSIDE);
+    story_until(s, 10000);
+    if (!waits)
+        (void)sim_launch(s);
+    (void)all_run_within(s, 6000, waits ? 2 : 3, 0);
+    story_check(s, count_instances(s) == 1, "it is one run");
+    sim_del(s);
+}
+END_TEST
+
+/* The first server comes when nodes wait at the next one already, and others
+ * come to the first: they meet. */
+START_TEST(test_hosts_nodes_that_wait_at_two_addresses_meet)
+{
+    struct sim_conf conf = hosts_conf(3, 4);
+    conf.endpoints = 3;
+    conf.endpoint[0] = SIM_OUTSIDE;
+    conf.endpoint[1] = SIM_OUTSIDE + 1;
+    conf.endpoint[2] = SIM_OUTSIDE + 2;
+    struct sim *s = sim_new(&conf);
+    sim_start_on(s, SIM_OUTSIDE + 2);
+    (void)sim_launch(s);
+    story_until(s, 2000);
+    sim_start_on(s, SIM_OUTSIDE + 1);
+    (void)sim_launch(s);
+    story_until(s, 4000);
+    sim_start_on(s, SIM_OUTSIDE);
+    (void)sim_launch(s);
+    (void)all_run_within(s, 5000, 3, 0);
+    story_check(s, count_instances(s) == 1 && sim_serving(s) == SIM_OUTSIDE,
+                "at the first one");
     sim_del(s);
 }
 END_TEST
@@ -282,9 +376,12 @@ int main(void)
 {
     const struct story_test tests[] = {
         {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
+        {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_killed_host_that_comes_back_has_its_place, 2},
         {test_hosts_loss_of_a_host_without_workers_stops_none, 3},
+        {test_hosts_run_begins_where_two_cannot, 2},
+        {test_hosts_nodes_that_wait_at_two_addresses_meet, 1},
         {test_hosts_operator_gives_up_two_of_three, 3},
         {test_hosts_partition_leaves_one_authority, 1},
         {test_hosts_rejected_node_fences_itself, 1},

@@ -176,7 +176,9 @@ static void to_beside(struct sim *s, int conn, const struct item *item)
     if (item->kind == ITEM_ACCEPTED) {
         c->is_up = true;
         beside_connected(s, conn);
-    } else if (item->kind != ITEM_MSG) {
+    } else if (item->kind == ITEM_MSG) {
+        beside_hear(s, conn, &item->msg);
+    } else {
         c->node_open = false;
     }
 }

@@ -336,6 +336,7 @@ bool node_serves(const struct sim *s, int i); /* a server there may be its */
 /* -- beside.c -------------------------------------------------------------- */
 
 void beside_connected(struct sim *s, int conn);
+void beside_hear(struct sim *s, int conn, const struct msg *m);
 void beside_farewell(struct sim *s, int node);
 void beside_voters(struct sim *s, int node, const struct msg_voters *v);
 void beside_look(struct sim *s, int node, int server); /* it heard something */

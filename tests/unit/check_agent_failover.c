@@ -226,6 +226,24 @@ START_TEST(test_failover_voter_tells_what_it_accepted)
 }
 END_TEST
 
+/* The server says so once each member has got a short one. */
+START_TEST(test_failover_voter_tells_that_no_long_lease_is_out_any_more)
+{
+    struct msg m = {.kind = MSG_KIND_lease,
+                    .lease = {.seq = 1, .grant_ms = 800, .long_ms = 5000}};
+    obey();
+    pass(50 * MONO_MS);
+    propose(1, OTHER);
+    hear(&m);
+    m.lease.long_ms = 0;
+    hear(&m);
+    disconnected();
+    connected();
+    ck_assert_int_eq(voted.voted.round, 1);
+    ck_assert_int_eq(voted.voted.long_ms, 0);
+}
+END_TEST
+
 /* `go` was lost with the connection, and comes by the next one. */
 START_TEST(test_failover_go_comes_by_another_connection)
 {
@@ -552,6 +570,7 @@ static void add_tests(TCase *t)
         test_failover_long_lease_does_not_outlive_its_round,
         test_failover_long_lease_does_not_enter_the_next_round,
         test_failover_member_accepts_the_next_round_at_once,
+        test_failover_voter_tells_that_no_long_lease_is_out_any_more,
         test_failover_go_comes_by_another_connection,
         test_failover_accept_is_for_the_epoch_that_proposed,
         test_failover_server_of_an_older_epoch_is_not_obeyed,

@@ -257,6 +257,69 @@ START_TEST(test_failover_server_in_office_sends_nobody_on)
 }
 END_TEST
 
+static void show(int64_t count, const char *id, const char *instance)
+{
+    struct msg m = {.kind = MSG_KIND_office, .office.epoch = count};
+    msg_set(m.office.epoch_id, id);
+    msg_set(m.office.instance, instance);
+    hear(&m);
+}
+
+/* Its instance was begun beside an older one, and has had more servers. What it
+ * promised there says nothing in the older one; but it promises no server of
+ * the younger one again. */
+START_TEST(test_failover_node_gives_a_younger_instance_up)
+{
+    struct msg m = {.kind = MSG_KIND_moved, .moved.epoch = 3};
+    msg_set(m.moved.epoch_id, "t");
+    msg_set(m.moved.addr, "10.9.9.9:5");
+    msg_set(m.moved.instance, _i == 1 ? "i" : "older");
+    run_voted();
+    show(9, "s", "i");
+    hear(&m);
+    if (_i == 1) {
+        ck_assert_str_eq(did, ""); /* it has lost that one */
+        return;
+    }
+    ck_assert_str_eq(did, "disconnect connect:10.9.9.9:5 ");
+    connected();
+    ck_assert_str_eq(did, "send:join send:voted ");
+    ck_assert_int_eq(joined.join.epoch, 9);
+    ck_assert_str_eq(joined.join.epoch_of, "i");
+    show(3, "t", _i == 2 ? "" : _i == 3 ? "i" : "older");
+    if (_i > 1) {
+        ck_assert_str_eq(did, "");
+        return;
+    }
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    disconnected();
+    pass(20 * MONO_MS);
+    connected();
+    ck_assert_str_eq(did, "send:join ");
+    ck_assert_int_eq(joined.join.epoch, 3);
+    ck_assert_str_eq(joined.join.epoch_of, "");
+    show(9, "s", "i");
+    ck_assert_str_eq(did, "");
+    show(3, "t", "older");
+    ck_assert_str_eq(did, "send:promise ");
+}
+END_TEST
+
+/* A node that has been in two instances does not know which promise was whose:
+ * it goes by their counts. */
+START_TEST(test_failover_node_gives_an_instance_up_once)
+{
+    run_voted();
+    show(9, "s", "i");
+    show(3, "t", "older");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    show(2, "r", "oldest");
+    ck_assert_str_eq(did, "");
+    show(4, "r", "oldest");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+}
+END_TEST
+
 /* Without failover, too. */
 START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
 {
@@ -332,6 +395,7 @@ static void add_tests(TCase *t)
         test_failover_newcomer_is_sent_on_to_a_lower_epoch,
         test_failover_newcomer_returns_from_where_it_was_sent,
         test_failover_server_in_office_sends_nobody_on,
+        test_failover_node_gives_an_instance_up_once,
         test_agent_list_of_endpoints_is_tried_in_order,
         test_agent_list_waits_for_its_first_address_and_says_so,
     };
@@ -340,6 +404,8 @@ static void add_tests(TCase *t)
     tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
     tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,
                         6);
+    tcase_add_loop_test(t, test_failover_node_gives_a_younger_instance_up, 0,
+                        4);
 }
 
 int main(void)

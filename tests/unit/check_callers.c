@@ -27,6 +27,7 @@
 #include "tests/lib/suite.h"
 
 #define INSTANCE "0123456789abcdef0123456789abcdef"
+#define OLDER    "00000000000000000000000000000001"
 #define AGENT    "aaaaaaaaaaaaaaaa0000000000000000"
 #define PLACES   3
 
@@ -143,7 +144,10 @@ static struct msg office(void)
 
 static struct msg world(int group_rank)
 {
-    struct msg m = {.kind = MSG_KIND_world, .world.group_rank = group_rank};
+    struct msg m = {
+        .kind = MSG_KIND_world,
+        .world = {.group_rank = group_rank, .instance_ms = 5000},
+    };
     msg_set(m.world.instance, INSTANCE);
     return m;
 }
@@ -151,6 +155,16 @@ static struct msg world(int group_rank)
 /* -- redirect -------------------------------------------------------------- */
 
 static struct redirect redirect; /* large */
+
+static struct msg relayed;
+static int n_relayed;
+
+static void relay(void *ctx, const struct msg *m)
+{
+    ck_assert_ptr_eq(ctx, &relayed);
+    relayed = *m;
+    n_relayed++;
+}
 
 static void hear(struct msg m)
 {
@@ -160,7 +174,8 @@ static void hear(struct msg m)
 static void lead(int which)
 {
     struct ddp_err err;
-    ck_assert_int_eq(redirect_init(&redirect, &loop, &conf, &own, &err), 0);
+    ck_assert_int_eq(
+        redirect_init(&redirect, &loop, &conf, &own, relay, &relayed, &err), 0);
     redirect_connected(&redirect, "10.9.8.7", 4567, which);
     hear(office());
     hear(world(MSG_VOTERS_MAX - 1));
@@ -180,6 +195,7 @@ START_TEST(test_redirect_tells_the_other_endpoints)
     ck_assert_int_eq(m->serves.epoch, 5);
     ck_assert_str_eq(m->serves.epoch_id, "feedfeedfeedfeed");
     ck_assert_str_eq(m->serves.addr, "10.9.8.7:4567");
+    ck_assert_int_ge(m->serves.instance_ms, 5900); /* it is older by then */
     ck_assert_int_eq(places[0].ended + places[2].ended, 0);
 }
 END_TEST
@@ -229,10 +245,40 @@ START_TEST(test_redirect_ends_with_its_reason)
 }
 END_TEST
 
+/* The server that is to give way hears of it from this node. */
+START_TEST(test_redirect_passes_on_that_an_older_instance_is_elsewhere)
+{
+    struct msg m = {.kind = MSG_KIND_moved,
+                    .moved = {.epoch = 3, .instance_ms = 9000}};
+    char at[40];
+    msg_set(m.moved.epoch_id, "feedfeedfeedfee0");
+    msg_set(m.moved.instance, _i == 2 ? INSTANCE : OLDER);
+    msg_set(m.moved.addr, _i == 0 ? "10.1.1.1:5" : "");
+    conf.endpoints_len = 1;
+    n_relayed = 0;
+    lead(-1);
+    ck_assert(run_until(&places[0].said, 1, 2500));
+    conn_send(places[0].conn, &m);
+    ck_assert(run_until(&n_relayed, 1, _i == 2 ? 300 : 2500) == (_i < 2));
+    if (_i == 2)
+        return;
+    (void)snprintf(at, sizeof(at), "127.0.0.1:%d", places[0].port);
+    ck_assert_int_eq(relayed.kind, MSG_KIND_serves);
+    ck_assert_int_eq(relayed.serves.version, MSG_VERSION);
+    ck_assert_str_eq(relayed.serves.run, "run");
+    ck_assert_str_eq(relayed.serves.instance, OLDER);
+    ck_assert_int_eq(relayed.serves.instance_ms, 9000);
+    ck_assert_int_eq(relayed.serves.epoch, 3);
+    ck_assert_str_eq(relayed.serves.epoch_id, "feedfeedfeedfee0");
+    ck_assert_str_eq(relayed.serves.addr, _i == 0 ? "10.1.1.1:5" : at);
+}
+END_TEST
+
 START_TEST(test_redirect_says_nothing_without_failover)
 {
     struct ddp_err err;
-    ck_assert_int_eq(redirect_init(&redirect, &loop, &conf, &own, &err), 0);
+    ck_assert_int_eq(
+        redirect_init(&redirect, &loop, &conf, &own, relay, &relayed, &err), 0);
     redirect_connected(&redirect, "10.9.8.7", 4567, -1);
     hear(world(0));
     ck_assert(!run_until(&places[0].said, 1, 300));
@@ -373,6 +419,8 @@ int main(void)
     tcase_add_test(tc, test_redirect_tells_the_other_endpoints);
     tcase_add_test(tc, test_redirect_finds_an_endpoint_that_comes_back);
     tcase_add_loop_test(tc, test_redirect_ends_with_its_reason, 0, 5);
+    tcase_add_loop_test(
+        tc, test_redirect_passes_on_that_an_older_instance_is_elsewhere, 0, 3);
     tcase_add_test(tc, test_redirect_says_nothing_without_failover);
     tcase_add_test(tc, test_witness_stands_at_two_voters);
     tcase_add_test(tc, test_witness_stands_at_the_next_endpoint);

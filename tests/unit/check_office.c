@@ -411,15 +411,44 @@ START_TEST(test_office_promise_says_nothing_of_long_leases)
 {
     in_office(1);
     office_announce_long(&o, now_us, 60 * LEASE);
-    ck_assert(office_long_is_known(&o, now_us));
+    office_echo(&o, agent(0), now_us + 1);
+    ck_assert(office_long_is_known(&o, now_us + 1));
     now_us += 10;
     ck_assert(office_asks(&o, agent(0), now_us));
     promise(0, 0);
     ck_assert(!office_long_is_known(&o, now_us));
     office_announce_long(&o, now_us + 1, 60 * LEASE);
     ck_assert(!office_long_is_known(&o, now_us + 1));
-    office_echo(&o, agent(0), now_us + 1);
-    ck_assert(office_long_is_known(&o, now_us + 1));
+    office_echo(&o, agent(0), now_us + 2);
+    ck_assert(office_long_is_known(&o, now_us + 2));
+}
+END_TEST
+
+/* Found by reading: a lease of the same instant, which was sent before and told
+ * of none, counted as one that told. */
+START_TEST(test_office_message_of_that_instant_told_of_no_long_lease)
+{
+    in_office(1);
+    office_announce_long(&o, now_us + 10, 60 * LEASE);
+    office_echo(&o, agent(0), now_us + 10);
+    ck_assert(!office_long_is_known(&o, now_us + 20));
+    office_echo(&o, agent(0), now_us + 11);
+    ck_assert(office_long_is_known(&o, now_us + 20));
+}
+END_TEST
+
+/* Nobody waits for them then, and the next ones are announced anew. */
+START_TEST(test_office_long_leases_are_retracted)
+{
+    in_office(1);
+    office_announce_long(&o, now_us, 60 * LEASE);
+    office_echo(&o, agent(0), now_us + 5);
+    office_retract_long(&o);
+    ck_assert_int_eq(o.long_us, 0);
+    ck_assert(!office_long_is_known(&o, now_us + 10));
+    office_announce_long(&o, now_us + 10, 60 * LEASE);
+    ck_assert_int_eq(o.long_us, 60 * LEASE);
+    ck_assert(!office_long_is_known(&o, now_us + 20));
 }
 END_TEST
 
@@ -733,6 +762,8 @@ int main(void)
         {test_office_waits_for_leases_of_earlier_servers, 1},
         {test_office_long_lease_is_known_to_half_first, 1},
         {test_office_promise_says_nothing_of_long_leases, 1},
+        {test_office_message_of_that_instant_told_of_no_long_lease, 1},
+        {test_office_long_leases_are_retracted, 1},
         {test_office_long_leases_end_with_their_round, 1},
         {test_office_round_is_in_force_by_half_of_old_and_new, 6},
         {test_office_first_round_takes_half_of_its_own_voters, 1},

@@ -242,6 +242,22 @@ START_TEST(test_failover_spare_is_told_where_the_voters_are)
 }
 END_TEST
 
+/* Found by losing hosts: one that came while a round ran was told nothing, and
+ * never found the next server. Also one that is back. */
+START_TEST(test_failover_spare_is_told_at_once_where_the_voters_are)
+{
+    round_of(3, 3, 3);
+    struct msg m = voter_join(4);
+    say(4, &m);
+    ck_assert(told(4, "voters") && told(4, "waiting"));
+    if (_i == 1) {
+        closed(4, false);
+        say(5, &m);
+        ck_assert(told(5, "voters") && told(5, "waiting"));
+    }
+}
+END_TEST
+
 /* -- the end --------------------------------------------------------------- */
 
 START_TEST(test_failover_end_is_final_once_half_know)
@@ -519,6 +535,7 @@ int main(void)
         {test_failover_voter_that_comes_late_is_asked, 2},
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
+        {test_failover_spare_is_told_at_once_where_the_voters_are, 2},
         {test_failover_end_is_final_once_half_know, 1},
         {test_failover_end_of_two_waits_for_the_lease_of_the_other, 3},
         {test_failover_end_of_a_node_alone_is_no_final_one, 1},

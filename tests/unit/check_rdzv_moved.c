@@ -15,6 +15,8 @@
 #define ANOTHER_INSTANCE "77777777777777777777777777777777"
 
 static char instance[33];
+static int64_t age_ms; /* of that, where it is served; 0 when a test begins */
+static int teller;     /* who says so; OTHER when a test begins */
 
 static void serves(int64_t epoch, const char *addr)
 {
@@ -25,7 +27,8 @@ static void serves(int64_t epoch, const char *addr)
     m.serves.epoch = epoch;
     msg_set(m.serves.epoch_id, ELSEWHERE);
     msg_set(m.serves.addr, addr);
-    say(OTHER, &m);
+    m.serves.instance_ms = age_ms;
+    say(teller, &m);
 }
 
 static void witness_of(int i)
@@ -42,6 +45,8 @@ static void witness_of(int i)
 static int64_t round_and_instance(int n, int min, int max)
 {
     int64_t round = round_of(n, min, max);
+    age_ms = 0;
+    teller = OTHER;
     msg_set(instance, voters[0].holds.instance);
     return round;
 }
@@ -76,6 +81,7 @@ START_TEST(test_moved_node_that_comes_is_sent_on)
     ck_assert_int_eq(last[4].kind, MSG_KIND_moved);
     ck_assert_str_eq(last[4].moved.addr, THERE);
     ck_assert_int_eq(last[4].moved.epoch, 4);
+    ck_assert_str_eq(last[4].moved.instance, instance);
     ck_assert(told(4, "drop"));
     serves(4, THERE);
     ck_assert(!noted("moved")); /* said once */
@@ -105,12 +111,15 @@ START_TEST(test_moved_is_forgotten_once_a_node_that_was_there_comes)
     promised_elsewhere(1, _i == 0 ? 2 : 1);
     serve(2);
     serves(2, THERE);
-    if (_i == 2) { /* a member of another instance does not know */
+    if (_i >= 2) { /* a member of another instance does not know */
         msg_set(voters[1].holds.instance, ANOTHER_INSTANCE);
         voters[1].promised.count = 5;
+        age_ms = _i == 2 ? 500 : 5000; /* of the other one: 1 s */
     }
-    come(1);
-    ck_assert((last[1].kind == MSG_KIND_moved) == (_i == 1));
+    if (_i >= 2)
+        serves(2, THERE);
+    come(1); /* if its instance is the younger one it is to give that up */
+    ck_assert((last[1].kind == MSG_KIND_moved) == (_i == 1 || _i == 3));
     breaks(1);
     come(4);
     ck_assert((last[4].kind == MSG_KIND_moved) == (_i > 0));
@@ -173,8 +182,8 @@ START_TEST(test_moved_is_not_believed_of_a_run_that_runs_here)
 }
 END_TEST
 
-/* It was begun beside another instance that went on: it gives way. Where
- * anybody may join, only while it is young. */
+/* It was begun beside an older instance that went on: it gives way, whichever
+ * had more servers. Where anybody may join, only while it is young. */
 START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
 {
     bool gives_way = _i != 3;
@@ -183,10 +192,111 @@ START_TEST(test_moved_instance_that_was_begun_beside_gives_way)
     msg_set(instance, ANOTHER_INSTANCE);
     if (_i % 2 == 1)
         goes_on(301 * MONO_S);
-    serves(9, THERE);
+    age_ms = 600000;
+    serves(1, THERE);
     ck_assert(told(0, "moved") == gives_way);
     ck_assert(told(2, "drop") == gives_way);
     all_dropped();
+}
+END_TEST
+
+/* The same if one of its own nodes passes it on. */
+START_TEST(test_moved_is_passed_on_by_a_node)
+{
+    round_and_instance(3, 2, 3);
+    msg_set(instance, ANOTHER_INSTANCE);
+    age_ms = 600000;
+    teller = 1;
+    serves(1, THERE);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(told(i, "moved") && told(i, "drop"));
+        ck_assert_str_eq(last[i].moved.addr, THERE);
+    }
+    all_dropped();
+}
+END_TEST
+
+/* The older one stays, however many servers the younger one has had. Who says
+ * that the younger one is served elsewhere is told. */
+START_TEST(test_moved_older_instance_does_not_give_way)
+{
+    round_and_instance(3, 2, 3);
+    goes_on(10 * MONO_S);
+    msg_set(instance, ANOTHER_INSTANCE);
+    age_ms = _i == 0 ? 9000 : 500; /* what members tell is 1 s */
+    if (_i == 1) {                 /* nor while its voters come to a server */
+        serve(2);
+        come(0);
+    }
+    serves(900, THERE);
+    ck_assert_str_eq(said, _i == 0 ? "20:moved " : "");
+    if (_i == 0) {
+        ck_assert_str_eq(last[OTHER].moved.addr, "");
+        ck_assert_str_eq(last[OTHER].moved.instance, voters[0].holds.instance);
+        ck_assert_int_ge(last[OTHER].moved.instance_ms, 10000);
+    }
+    if (_i == 1)
+        come_all(1, 2);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
+/* Of two that are told of the older one, by whoever it is told first. */
+START_TEST(test_moved_of_two_instances_the_older_one_is_believed)
+{
+    char first[33];
+    round_and_instance(3, 2, 3);
+    serve(2);
+    msg_set(first, instance);
+    age_ms = _i == 0 ? 5000 : 3000;
+    serves(_i == 0 ? 2 : 9, THERE);
+    msg_set(instance, ANOTHER_INSTANCE);
+    age_ms = 4000;
+    serves(4, "10.0.0.8:29600");
+    ck_assert_str_eq(said, _i == 0 ? "20:moved " : "");
+    if (_i == 0)
+        ck_assert_str_eq(last[OTHER].moved.addr, THERE);
+    come(4);
+    ck_assert_int_eq(last[4].kind, MSG_KIND_moved);
+    ck_assert_str_eq(last[4].moved.addr, _i == 0 ? THERE : "10.0.0.8:29600");
+    ck_assert_str_eq(last[4].moved.instance, _i == 0 ? first : instance);
+}
+END_TEST
+
+/* A node of a younger instance comes, which promised more there: that says
+ * nothing here. If it cannot tell where it promised, this server begins a
+ * higher epoch, and all come again. */
+START_TEST(test_moved_promise_of_a_younger_instance_says_nothing_here)
+{
+    round_and_instance(3, 2, 3);
+    struct msg m = voter_join(4);
+    msg_set(m.join.instance, ANOTHER_INSTANCE);
+    m.join.instance_ms = 1;
+    m.join.round = 3;
+    m.join.group_rank = 0;
+    m.join.group_world = 2;
+    m.join.state = MSG_STATE_RUNNING;
+    m.join.sure = 1;
+    m.join.lease_ms = 500;
+    if (_i == 2) /* it has accepted its first round, and was not told to go */
+        m = voter_join(4);
+    m.join.epoch = 7;
+    msg_set(m.join.epoch_id, ELSEWHERE);
+    if (_i != 1)
+        msg_set(m.join.epoch_of, ANOTHER_INSTANCE);
+    say(4, &m);
+    ck_assert(told(4, "office") == (_i != 1));
+    ck_assert(told(4, "stop") == (_i == 0));
+    beat_of(4, 1, -1, 3);
+    ck_assert(told(0, "drop") == (_i == 1));
+    if (_i == 1) {
+        all_dropped();
+        return;
+    }
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 1);
+    ck_assert_int_eq(running(), 3);
 }
 END_TEST
 
@@ -337,12 +447,16 @@ int main(void)
     const struct hand_test tests[] = {
         {test_moved_node_that_comes_is_sent_on, 1},
         {test_moved_node_that_was_there_is_not_sent_back, 1},
-        {test_moved_is_forgotten_once_a_node_that_was_there_comes, 3},
+        {test_moved_is_forgotten_once_a_node_that_was_there_comes, 4},
         {test_moved_is_forgotten_with_its_connection, 1},
         {test_moved_is_forgotten_after_a_silence, 1},
         {test_moved_sends_on_who_waits, 2},
         {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
         {test_moved_instance_that_was_begun_beside_gives_way, 4},
+        {test_moved_is_passed_on_by_a_node, 1},
+        {test_moved_older_instance_does_not_give_way, 2},
+        {test_moved_of_two_instances_the_older_one_is_believed, 2},
+        {test_moved_promise_of_a_younger_instance_says_nothing_here, 3},
         {test_moved_is_believed_by_who_lost_the_majority, 1},
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},

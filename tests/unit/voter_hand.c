@@ -208,8 +208,7 @@ static void on_lease(int i, const struct msg_lease *l)
     v->heard = l->seq;
     v->answered_us = now_us;
     v->lease_until_us = now_us + l->grant_ms * MONO_MS;
-    if (l->long_ms > v->long_ms)
-        v->long_ms = l->long_ms;
+    v->long_ms = l->long_ms;
 }
 
 static void on_end(int i, const struct msg_end *e)

@@ -133,8 +133,10 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_serves ||
-                 m->kind == MSG_KIND_witness || msg_sender(m->kind) == MSG_CTL;
+    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_witness ||
+                 msg_sender(m->kind) == MSG_CTL;
+    if (m->kind == MSG_KIND_serves) /* also passed on by a node */
+        return false;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }

@@ -55,6 +55,17 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
     DDP_WRONG("failover");
 }
 
+#define VIA_VOTER 31 /* of join.via: no address of the list */
+
+/* Each node tells all servers what it has accepted: so a second run would need
+ * as many nodes again. Who starts that many more than a round may have can have
+ * two, and the younger one gives way (moved.c). */
+bool claim_may_begin(const struct run *run, const struct msg_join *j)
+{
+    return j->via == 0 || (j->via < VIA_VOTER &&
+                           2 * run->conf.nodes_min > run->conf.nodes_max);
+}
+
 void claim_take_office(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
@@ -84,9 +95,22 @@ static void take_epoch(struct run *run, struct node *n, const struct epoch *e)
         office_hear(&run->office, e);
 }
 
-static struct epoch epoch_of(const struct msg_join *j)
+/* It knows of a round, be it as a spare. */
+static bool holds(const struct msg_join *j)
 {
-    return epoch_make(j->epoch, j->epoch_id);
+    return j->instance[0] != '\0' && (j->round > 0 || j->ended);
+}
+
+/* The epoch that it promised; none if that was in another instance than the one
+ * that has rounds here, which it is to give up: an older one than ours it does
+ * not hold (run_for in join.c). */
+static struct epoch epoch_of(const struct run *run, const struct msg_join *j)
+{
+    bool ours = run->round.number == 0 || j->epoch_of[0] == '\0' || j->ended ||
+                strcmp(j->instance, run->instance) == 0 ||
+                strcmp(j->epoch_of, run->instance) == 0;
+    return ours ? epoch_make(j->epoch, j->epoch_id)
+                : (struct epoch){.count = 0};
 }
 
 /* Of an agent that has a vote the whole id is known as long as it is here. */
@@ -113,12 +137,6 @@ bool claim_is_sound(struct rdzv *r,
                 "this node's agent id is not its own: it must be 128 random "
                 "bits in hexadecimal");
     return false;
-}
-
-/* It knows of a round, be it as a spare. */
-static bool holds(const struct msg_join *j)
-{
-    return j->instance[0] != '\0' && (j->round > 0 || j->ended);
 }
 
 /* No round was sealed here, and one is known to be elsewhere: this server has
@@ -178,12 +196,13 @@ bool claim_join(struct rdzv *r,
                 struct node *n,
                 const struct msg_join *j)
 {
-    struct epoch epoch = epoch_of(j);
+    struct epoch epoch = epoch_of(run, j);
     *claim_of(r, n) =
         (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
     take_epoch(run, n, &epoch);
     bool is_first = run->head == run->tail; /* it has opened the run */
-    if ((holds(j) || (is_first && j->via > 0)) && run->state == RUN_GATHER &&
+    bool may_begin = !is_first || claim_may_begin(run, j);
+    if ((holds(j) || !may_begin) && run->state == RUN_GATHER &&
         run->round.number == 0)
         become_candidate(r, run);
     run->takeover.changed = true;
@@ -212,7 +231,7 @@ bool claim_rejoin(struct rdzv *r,
                   struct node *n,
                   const struct msg_join *j)
 {
-    struct epoch epoch = epoch_of(j);
+    struct epoch epoch = epoch_of(run, j);
     struct claim *c = claim_of(r, n);
     *c = (struct claim){.join = *j, .at_us = r->now_us, .group_rank = -1};
     take_epoch(run, n, &epoch);
@@ -233,7 +252,7 @@ bool claim_rejoin(struct rdzv *r,
 
 bool claim_outdates(const struct run *run, const struct msg_join *j)
 {
-    struct epoch epoch = epoch_of(j);
+    struct epoch epoch = epoch_of(run, j);
     return run->round.number > 0 && run->state != RUN_ENDED &&
            strcmp(j->instance, run->instance) == 0 && !j->ended &&
            j->round > run->round.number && j->round <= ROUND_BELIEVED_MAX &&
@@ -541,13 +560,10 @@ void claim_void_end(struct rdzv *r,
                     const struct msg_join *j,
                     int conn)
 {
-    struct msg m = {.kind = MSG_KIND_office};
     note(r, NOTE_stale, run, j->name,
          "it was told of an end that was not final; the run goes on");
-    m.office.epoch = run->office.epoch.count;
-    msg_set(m.office.epoch_id, run->office.epoch.id);
-    reply_send(r, conn, &m);
-    m = (struct msg){.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
+    reply_office(r, run, conn);
+    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
     (void)snprintf(
         m.refused.text, sizeof(m.refused.text), /* fits */
         "the run did not end with status %lld as this node was told; "

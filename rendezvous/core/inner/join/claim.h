@@ -12,6 +12,11 @@
 /* Whether a run that this join opens has failover. */
 bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j);
 
+/* Whether a node that joins so may begin a run without any round: it came to
+ * the first address of the list, or so many nodes are needed that two runs
+ * cannot have them. */
+bool claim_may_begin(const struct run *run, const struct msg_join *j);
+
 /* Takes an epoch above all that were heard of in this run, and above those that
  * this server ever had. */
 void claim_take_office(struct rdzv *r, struct run *run);

@@ -229,12 +229,9 @@ static void tell_end(struct rdzv *r,
                      const struct msg_end *end,
                      int conn)
 {
-    struct msg m = {.kind = MSG_KIND_office};
-    m.office.epoch = run->office.epoch.count;
-    msg_set(m.office.epoch_id, run->office.epoch.id);
+    struct msg m = {.kind = MSG_KIND_end, .end = *end};
     if (run->failover && run->office.epoch.count > 0)
-        reply_send(r, conn, &m);
-    m = (struct msg){.kind = MSG_KIND_end, .end = *end};
+        reply_office(r, run, conn);
     reply_send(r, conn, &m);
     reply_drop(r, conn);
 }

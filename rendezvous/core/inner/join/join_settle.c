@@ -40,6 +40,8 @@ void join_settle(struct rdzv *r,
     /* A lease of the server before us, which ours may not reach in time. It
      * granted none that is longer. */
     if (may_run)
+        node_set_long_out(r, n, run->failover && run->office.long_us > 0);
+    if (may_run)
         n->lease_until_us =
             mono_after(r->now_us, mono_min(j->lease_ms * MONO_MS,
                                            round_foreign_lease_us(run)) +
@@ -54,6 +56,8 @@ void join_settle(struct rdzv *r,
         if (run->failover && !join_is_of_instance(run, j))
             propose_say_voters(r, run, n); /* it has no vote any more */
     } else {
+        if (run->failover && !pending) /* where to go if this server is lost */
+            propose_say_voters(r, run, n);
         join_place(r, run, n);
     }
     if (pending)
@@ -118,8 +122,9 @@ void join_tell_again(struct rdzv *r,
     case NODE_WAITING:
     case NODE_SPARE:
     case NODE_QUARANTINED:
+        if (run->failover)
+            propose_say_voters(r, run, n);
         round_send_waiting(r, run, n);
-        propose_ask(r, run, n);
         round_try_seal(r, run);
         return;
     case NODE_LEAVING:

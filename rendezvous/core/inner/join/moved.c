@@ -3,10 +3,15 @@
  * nothing of it: who may join may say it. So it is believed for a short time
  * only, and until a node comes that was there, since that has lost it. It is
  * not believed against a round that this server has and may act for, unless
- * that was begun beside the other one: a run that is served elsewhere was here
- * before. Then the one here gives way; where strangers may join, only while it
- * is young, or any of them could move it. An agent that is sent somewhere obeys
- * nobody there who is not in office.
+ * that is another instance, and the younger one: it was begun while nobody here
+ * knew of the older one. Then it gives way; where strangers may join, only
+ * while it is young, or any of them could move it. An agent that is sent
+ * somewhere obeys nobody there who is not in office.
+ *
+ * Ages are compared, not epochs: either instance may have had more servers.
+ * Both sides compare the same two ages, but for the time that a message takes,
+ * by which each believes the other one to be younger: so never do both give
+ * way.
  */
 #include "rendezvous/core/inner/join/moved.h"
 
@@ -19,13 +24,15 @@
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/state/run.h"
 
-#define MOVED_MAX 64
-#define HOLDS_US  (3 * MONO_S)
-#define YOUNG_US  (300 * MONO_S)
+#define MOVED_MAX  64
+#define HOLDS_US   (3 * MONO_S)
+#define YOUNG_US   (300 * MONO_S)
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
 struct moved_run {
     char run[129]; /* "": the slot was never used */
     char instance[RNG_ID_LEN + 1];
+    int64_t born_us; /* when that had its first round */
     struct epoch epoch;
     char addr[73];
     int conn; /* on which it was said */
@@ -67,20 +74,36 @@ static struct moved_run *find_free(const struct rdzv *r)
     return NULL;
 }
 
-/* Of two that say so the one with the higher epoch. NULL: it is not believed.
- */
+static int64_t born_us(const struct rdzv *r, int64_t age_ms)
+{
+    return r->now_us - age_ms * MONO_MS;
+}
+
+/* Of two that say so, the older instance, or the higher epoch of one. */
+static bool is_worse(const struct rdzv *r,
+                     const struct msg_serves *s,
+                     const struct moved_run *m)
+{
+    struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
+    if (strcmp(s->instance, m->instance) != 0)
+        return born_us(r, s->instance_ms) >= m->born_us;
+    return epoch_cmp(&epoch, &m->epoch) < 0;
+}
+
+/* NULL: it is not believed. */
 static struct moved_run *
 remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 {
     struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
     struct moved_run *m = find(r, s->run);
     *is_new = m == NULL || strcmp(m->addr, s->addr) != 0;
-    if (m != NULL && epoch_cmp(&epoch, &m->epoch) < 0)
+    if (m != NULL && is_worse(r, s, m))
         return NULL;
     if (m == NULL && (m = find_free(r)) == NULL)
         return NULL;
     msg_set(m->run, s->run);
     msg_set(m->instance, s->instance);
+    m->born_us = born_us(r, s->instance_ms);
     m->epoch = epoch;
     msg_set(m->addr, s->addr);
     m->conn = conn;
@@ -96,6 +119,9 @@ static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
     m.moved.epoch = to->epoch.count;
     msg_set(m.moved.epoch_id, to->epoch.id);
     msg_set(m.moved.addr, to->addr);
+    msg_set(m.moved.instance, to->instance);
+    m.moved.instance_ms =
+        mono_min((r->now_us - to->born_us) / MONO_MS, AGE_MS_MAX);
     reply_send(r, conn, &m);
 }
 
@@ -113,27 +139,62 @@ static bool are_trusted(const struct rdzv *r)
     return r->limits.nodes_share == 0;
 }
 
-/* Begun here beside one that goes on elsewhere, which nobody knew of. */
-static bool is_beside(const struct rdzv *r,
-                      const struct run *run,
-                      const struct moved_run *to)
-{
-    return run->round.number > 0 && strcmp(run->instance, to->instance) != 0 &&
-           epoch_cmp(&to->epoch, &run->office.epoch) > 0 &&
-           (are_trusted(r) || r->now_us < mono_after(run->opened_us, YOUNG_US));
-}
-
-/* Of a run of which nothing is known here, or nothing that still counts. */
+/* Of a run of which nothing is known here, or nothing that still counts, or
+ * that is another, younger instance. */
 static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
 {
+    bool claims = run->state == RUN_CANDIDATE;
+    const char *instance = claims ? run->takeover.instance : run->instance;
+    int64_t born = claims ? run->takeover.born_us : run->born_us;
+    bool begun = run->round.number > 0;
     if (!run->failover)
         return false;
-    if (is_beside(r, run, to) || run->round.number == 0)
-        return true;
-    return !has_run(r, run) && strcmp(run->instance, to->instance) == 0 &&
-           epoch_cmp(&to->epoch, &run->office.epoch) > 0;
+    if (instance[0] != '\0' && strcmp(instance, to->instance) != 0)
+        return to->born_us < born &&
+               (!begun || are_trusted(r) ||
+                r->now_us < mono_after(run->opened_us, YOUNG_US));
+    return !begun ||
+           (!has_run(r, run) && epoch_cmp(&to->epoch, &run->office.epoch) > 0);
+}
+
+/* An older instance than the one that is said is known here: who says so passes
+ * that on to its server, to which nobody else would say it. */
+static void tell_older(struct rdzv *r,
+                       const struct run *run,
+                       const struct msg_serves *s,
+                       int conn)
+{
+    const struct moved_run *to = find(r, s->run);
+    struct moved_run here = {.addr = ""};
+    if (run != NULL && run->failover && has_run(r, run)) {
+        here.epoch = run->office.epoch;
+        here.born_us = run->born_us;
+        msg_set(here.instance, run->instance);
+        to = &here;
+    }
+    if (to != NULL && strcmp(to->instance, s->instance) != 0 &&
+        to->born_us < born_us(r, s->instance_ms))
+        send_there(r, to, conn);
+}
+
+/* Nodes that did not reach this address gather at one behind it: if the run is
+ * here, or known to be elsewhere, they are to go there. */
+static void call_together(struct rdzv *r, const struct msg_serves *s, int conn)
+{
+    const struct run *run = run_find(r, s->run);
+    const struct moved_run *to = find(r, s->run);
+    struct moved_run here = {.born_us = r->now_us, .addr = ""};
+    if (run != NULL && run->failover && run->office.state == OFFICE_HELD) {
+        here.epoch = run->office.epoch;
+        msg_set(here.instance, run->instance);
+        if (run->round.number > 0)
+            here.born_us = run->born_us;
+        to = &here;
+    }
+    if (to != NULL)
+        send_there(r, to, conn);
 }
 
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
@@ -146,8 +207,13 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (strcmp(s->epoch_id, r->limits.server) == 0)
         return; /* two addresses lead here */
+    if (s->gathers) {
+        call_together(r, s, ev->conn);
+        return;
+    }
     struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
+    tell_older(r, run, s, ev->conn);
     if (to == NULL)
         return;
     if (is_new)
@@ -170,15 +236,19 @@ void moved_closed(struct rdzv *r, int conn)
 
 /* It was there, or another server was in office since: so nobody is sent there
  * until that is said again. A node that holds no round knows nothing of it; one
- * of another instance is of no use there. */
-static bool has_left(struct moved_run *to, const struct msg_join *j)
+ * of a younger instance is to give that up, one of an older one is of no use
+ * there. */
+static bool
+has_left(const struct rdzv *r, struct moved_run *to, const struct msg_join *j)
 {
-    struct epoch epoch = {.count = j->epoch};
-    msg_set(epoch.id, j->epoch_id);
-    if (epoch_cmp(&epoch, &to->epoch) < 0 || j->instance[0] == '\0')
+    struct epoch epoch = epoch_make(j->epoch, j->epoch_id);
+    if (j->instance[0] == '\0')
         return false;
-    if (strcmp(j->instance, to->instance) == 0)
-        to->until_us = 0;
+    if (strcmp(j->instance, to->instance) != 0)
+        return born_us(r, j->instance_ms) <= to->born_us;
+    if (epoch_cmp(&epoch, &to->epoch) < 0)
+        return false;
+    to->until_us = 0;
     return true;
 }
 
@@ -187,7 +257,7 @@ bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
     struct moved_run *to = find(r, j->run);
     const struct run *run = run_find(r, j->run);
     if (to == NULL || !claim_wants_failover(r, j) ||
-        (run != NULL && has_run(r, run)) || has_left(to, j))
+        (run != NULL && has_run(r, run)) || has_left(r, to, j))
         return false;
     send_there(r, to, conn);
     reply_drop(r, conn);

@@ -1,9 +1,8 @@
 /*
  * core/inner/join/moved: inside the rendezvous core: runs with failover that
  * another server has. Whoever serves such a run tells the address of its
- * endpoint
- * (`serves`), so that a node that comes there finds it. Nothing outside
- * rendezvous/core includes this.
+ * endpoint (`serves`), so that a node that comes there finds it. Nothing
+ * outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_MOVED_H
 #define RENDEZVOUS_CORE_INNER_JOIN_MOVED_H
@@ -16,9 +15,11 @@ struct moved;
 struct moved *moved_new(void);
 void moved_del(struct moved *m);
 
-/* `serves`, on a connection that has not joined. It holds for 3 s, or
- * until the connection ends. Nodes that
- * are here for this run are sent there, unless this server has it, and may act.
+/* `serves`, on a connection that has not joined, or of a node that passes it
+ * on. It holds for 3 s, or until the connection ends. Nodes that are here for
+ * this run are sent there, unless this server has it, and may act; if the other
+ * instance is the older one, in any case. If it is a younger one than is known
+ * here that is the answer.
  */
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev);
 

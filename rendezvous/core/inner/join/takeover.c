@@ -116,8 +116,7 @@ static bool knows_of_a_round(const struct claim *c)
                         (c->join.round > 0 || c->join.ended));
 }
 
-/* Nobody here knows of a round, and there is one that came to the first address
- * of the list: a run begins nowhere else, or it would begin in two places. */
+/* Nobody here knows of a round, and there is one that may begin another run. */
 static bool may_begin_anew(const struct rdzv *r, const struct run *run)
 {
     bool first = false;
@@ -125,7 +124,7 @@ static bool may_begin_anew(const struct rdzv *r, const struct run *run)
         const struct claim *c = claim_of(r, &r->nodes[i]);
         if (knows_of_a_round(c))
             return false;
-        first |= c->join.via == 0;
+        first |= claim_may_begin(run, &c->join);
     }
     return first;
 }

@@ -104,10 +104,12 @@ static void leave_some(struct msg_voters *v)
 void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
 {
     struct msg m;
-    if (run->office.round == 0 && !run->office.pending)
+    const struct office *o = &run->office;
+    if (o->round == 0 && !o->pending)
         return;
     fill_voters(run, &m);
-    if (office_vote(&run->office, n->agent) == NULL)
+    bool in_doubt = !o->pending && !office_is_confirmed(o);
+    if (in_doubt || office_vote(o, n->agent) == NULL)
         leave_some(&m.voters);
     reply_node(r, n, &m);
 }

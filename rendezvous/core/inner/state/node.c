@@ -206,6 +206,7 @@ void node_remove(struct rdzv *r, struct node *n)
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
     node_take_long_out(r, n, false);
+    node_set_long_out(r, n, false);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else
@@ -236,13 +237,18 @@ void node_remove(struct rdzv *r, struct node *n)
  * so only the size of the round decides, apart from spares, and none is given
  * before all members have said that they hold the round.
  */
-static bool is_long(const struct run *run, const struct node *n)
+static bool needs_all(const struct run *run)
 {
-    return run->state == RUN_ACTIVE && n->state == NODE_RUNNING &&
+    return run->state == RUN_ACTIVE &&
            run->round.group_world <= run->conf.nodes_min &&
            run->count[NODE_SPARE] + run->count[NODE_QUARANTINED] == 0 &&
            run->round.confirmed >= run->round.group_world &&
            run->conf.reconnect_us > run->conf.heartbeat_us;
+}
+
+static bool is_long(const struct run *run, const struct node *n)
+{
+    return n->state == NODE_RUNNING && needs_all(run);
 }
 
 bool node_is_owed(const struct rdzv *r, const struct node *n)
@@ -318,10 +324,7 @@ void node_ask(struct rdzv *r, const struct node *n)
         epoch_cmp(&n->epoch, &o->epoch) > 0 ||
         !office_asks(o, n->agent, r->now_us))
         return;
-    struct msg m = {.kind = MSG_KIND_office};
-    m.office.epoch = o->epoch.count;
-    msg_set(m.office.epoch_id, o->epoch.id);
-    reply_node(r, n, &m);
+    reply_office(r, &r->runs[n->run], n->conn);
 }
 
 void node_stand(struct rdzv *r, const struct node *n)
@@ -363,6 +366,25 @@ may_be_long(const struct rdzv *r, struct run *run, const struct node *n)
     return office_long_is_known(&run->office, r->now_us);
 }
 
+void node_set_long_out(struct rdzv *r, struct node *n, bool long_out)
+{
+    if (n->long_out == long_out)
+        return;
+    n->long_out = long_out;
+    r->runs[n->run].long_out += long_out ? 1 : -1;
+}
+
+/* Who takes office waits for the longest lease that it hears of. So once a
+ * spare came, each member got a short one in place of its long one, and nobody
+ * is missing who may hold one of an earlier server, that is told no more. */
+static void try_retract_long(struct run *run)
+{
+    struct office *o = &run->office;
+    if (o->long_us > 0 && run->long_out == 0 && o->state == OFFICE_HELD &&
+        office_is_confirmed(o) && run->recovery.holes == 0 && !needs_all(run))
+        office_retract_long(o);
+}
+
 /*
  * As below, but no lease goes beyond what half of the voters vouch for. If none
  * can be given the node is asked for its promise instead, which is an echo,
@@ -381,6 +403,9 @@ static void grant_by_voters(
     int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
     bool all_short = note_length(n, longer, seq, heard);
     extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
+    if (longer || all_short)
+        node_set_long_out(r, n, longer);
+    try_retract_long(run);
     if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
         n->state == NODE_STALE) /* whose round may run elsewhere without it */
         return;

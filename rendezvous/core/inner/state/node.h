@@ -67,6 +67,7 @@ struct node {
     bool confirmed;         /* it said that it holds the round of run->round */
     bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
     bool parted;     /* it has had its last lease of this server */
+    bool long_out;   /* with failover: it may hold a long lease */
     bool named;      /* it was told the id of this server on its connection */
     int64_t short_seq;            /* grants from this one on were short; -1: the
                                      last one was long */
@@ -165,6 +166,10 @@ bool node_is_owed(const struct rdzv *r, const struct node *n);
 
 /* It says whether it would tell a server after us of long leases. */
 void node_take_long_out(struct rdzv *r, struct node *n, bool knows);
+
+/* With failover: whether it may hold a long lease, of whichever server. The run
+ * counts these. */
+void node_set_long_out(struct rdzv *r, struct node *n, bool long_out);
 
 /* Its lease is to end no later than so long from now: for a node that has no
  * workers, whose loss can hurt nobody. */

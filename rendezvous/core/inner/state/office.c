@@ -513,12 +513,19 @@ void office_announce_long(struct office *o, int64_t now_us, int64_t long_us)
         return;
     if (long_us > o->long_us)
         o->long_us = long_us;
-    o->long_from_us = now_us;
+    o->long_from_us = now_us + 1; /* others of this instant did not say so */
 }
 
 bool office_long_is_known(const struct office *o, int64_t now_us)
 {
     return office_echo_us(o, now_us) >= o->long_from_us;
+}
+
+void office_retract_long(struct office *o)
+{
+    ddp_assert(o->state == OFFICE_HELD && office_is_confirmed(o));
+    o->long_us = 0;
+    o->long_from_us = MONO_NEVER;
 }
 
 /* -- proposals ------------------------------------------------------------- */

@@ -127,7 +127,7 @@ struct office {
 
     int64_t foreign_us; /* no message of an earlier server came in later */
     int64_t long_us;    /* the longest lease that may be out; 0: a short one */
-    int64_t long_from_us; /* messages from then on say so */
+    int64_t long_from_us; /* all messages from then on say so */
 
     struct voters sets[OFFICE_SETS];
     int n_votes; /* of all three, each once */
@@ -231,6 +231,11 @@ int64_t office_foreign_us(const struct office *o, int64_t lease_us);
  * the voters know that. */
 void office_announce_long(struct office *o, int64_t now_us, int64_t long_us);
 bool office_long_is_known(const struct office *o, int64_t now_us);
+
+/* No long lease is out any more, of this server or of earlier ones: messages do
+ * not tell of any from now on. The newest round must be known to be in force.
+ */
+void office_retract_long(struct office *o);
 
 /* -- proposals ------------------------------------------------------------- */
 

@@ -54,6 +54,17 @@ void reply_drain(struct rdzv *r, const struct node *n)
     reply_node(r, n, &m);
 }
 
+void reply_office(struct rdzv *r, const struct run *run, int conn)
+{
+    struct msg m = {.kind = MSG_KIND_office};
+    m.office.epoch = run->office.epoch.count;
+    msg_set(m.office.epoch_id, run->office.epoch.id);
+    msg_set(m.office.instance, run->state == RUN_CANDIDATE
+                                   ? run->takeover.instance
+                                   : run->instance);
+    reply_send(r, conn, &m);
+}
+
 void note(struct rdzv *r,
           enum note_kind kind,
           const struct run *run,

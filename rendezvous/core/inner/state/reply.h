@@ -29,6 +29,8 @@ void reply_stop(struct rdzv *r,
                 const char *why,
                 enum msg_graceful graceful);
 void reply_drain(struct rdzv *r, const struct node *n);
+/* Shows that this server is in office, or asks for it. */
+void reply_office(struct rdzv *r, const struct run *run, int conn);
 
 /* Tells people, and counts: the text, which may be cut, says what the event's
  * name does not. `node` may be "". */

@@ -216,7 +216,8 @@ struct run {
 
     int head, tail; /* its nodes, by arrival; -1: none */
     int count[NODE_STATES];
-    int absent; /* nodes with conn -1 */
+    int absent;   /* nodes with conn -1 */
+    int long_out; /* nodes that may hold a long lease; with failover */
 
     struct run_conf conf;
     struct run_gather gather;

@@ -178,7 +178,7 @@ static void check_ended(const struct run *run)
 void states_check_run(const struct rdzv *r, const struct run *run)
 {
     int count[NODE_STATES] = {0};
-    int absent = 0;
+    int absent = 0, long_out = 0;
     int members = 0;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
@@ -186,6 +186,7 @@ void states_check_run(const struct rdzv *r, const struct run *run)
         ddp_assert(n->run == run_index(r, run));
         count[n->state]++;
         absent += n->conn < 0;
+        long_out += n->long_out;
         if (node_in_round(n)) {
             members++;
             ddp_assert(n->group_rank < run->round.group_world);
@@ -193,7 +194,7 @@ void states_check_run(const struct rdzv *r, const struct run *run)
     }
     for (int s = 0; s < NODE_STATES; s++)
         ddp_assert(count[s] == run->count[s]);
-    ddp_assert(absent == run->absent);
+    ddp_assert(absent == run->absent && long_out == run->long_out);
     check_any(run);
     if (run->state != RUN_ENDED)
         check_live(run);
