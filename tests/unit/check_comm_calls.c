@@ -529,7 +529,7 @@ static const struct {
     {"types", 3, "(I32, SUM)"},
     {"kinds", 3, "all-to-all number 2 with"},
     {"scatters", 2, "reduce-scatter number 2 with"},
-    {"roots", 3, "broadcast number 2 with length 400 (root 1)"},
+    {"roots", 3, "broadcast number 2 with length 400 (root "},
     {"lengths of a send", 3, "send number 1 with length 400 (F32)"},
     {"types of a send", 2, "send number 1 with length 400 (I32)"},
     {"a send and a barrier", 2, "send number 1 with length 400 (F32)"},
