@@ -1,9 +1,8 @@
 /* links: tests/lib/rt_world tests/lib/rt_comm */
 /* libs: -luv -pthread */
 /*
- * The CPU communicator's calls that take a type and an operation, and those
- * between two ranks: each beside a plain reference, in worlds of 1, 2, 3 and 5,
- * the ring beside the mesh. Ranks that call different things are told.
+ * The CPU communicator's calls with a type and an operation, and those between
+ * two ranks, beside a plain reference; and ranks that call different things.
  */
 #include <check.h>
 #include <math.h>
