@@ -54,6 +54,7 @@ enum field {
     STEP,
     LEN,
     FIELDS,
+    WHO = FIELDS, /* the digits of the instance behind them */
 };
 #define OFFER_LEN (FIELDS * sizeof(int64_t) + 8 + 32)
 
@@ -72,7 +73,8 @@ static const struct lie {
     {LEN, 64, false, true},      /* a long one */
     {LEN, INT64_MAX / 2, false, true},
     {LEN, INT64_MIN, false, false},
-    {MEMORY, 0, true, true}, /* as offered, but damaged */
+    {WHO, 0x1010101010101010, false, false}, /* no digits */
+    {MEMORY, 0, true, true},                 /* as offered, but damaged */
 };
 #define LIES ((int)(sizeof(lies) / sizeof(lies[0])))
 

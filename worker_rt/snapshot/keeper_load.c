@@ -165,6 +165,17 @@ static int share_why(struct keeper_load *l, char why[512], struct ddp_err *err)
     return 0;
 }
 
+/* A peer's words: it goes into messages, too. */
+static bool makes_sense(const struct keeper_offer *o)
+{
+    size_t digits = 0;
+    while (digits < sizeof(o->who) && o->who[digits] != '\0' &&
+           strchr("0123456789abcdef", o->who[digits]) != NULL)
+        digits++;
+    return o->has == 1 && o->step >= 0 && o->round >= 0 && o->len >= 0 &&
+           digits == sizeof(o->who);
+}
+
 /* The offers of all ranks; one that makes no sense counts as none. */
 static int gather_offers(struct keeper_load *l, struct ddp_err *err)
 {
@@ -179,7 +190,7 @@ static int gather_offers(struct keeper_load *l, struct ddp_err *err)
                                "rank %d has one of step %lld that a newer "
                                "libddp wrote: use that version",
                                r, (long long)o->step);
-        if (o->has != 1 || o->step < 0 || o->round < 0 || o->len < 0)
+        if (!makes_sense(o))
             *o = (struct keeper_offer){0};
     }
     return 0;
