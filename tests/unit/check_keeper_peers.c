@@ -54,6 +54,7 @@ enum field {
     STEP,
     LEN,
     FIELDS,
+    WHO = FIELDS, /* the digits of the instance behind them */
 };
 #define OFFER_LEN (FIELDS * sizeof(int64_t) + 8 + 32)
 
@@ -72,12 +73,20 @@ static const struct lie {
     {LEN, 64, false, true},      /* a long one */
     {LEN, INT64_MAX / 2, false, true},
     {LEN, INT64_MIN, false, false},
-    {MEMORY, 0, true, true}, /* as offered, but damaged */
+    {WHO, 0x1010101010101010, false, false}, /* no digits */
+    {MEMORY, 0, true, true},                 /* as offered, but damaged */
 };
 #define LIES ((int)(sizeof(lies) / sizeof(lies[0])))
 
 static const struct lie *told;
 static const struct comm_ops *honest;
+
+/* Says that of each snapshot that it is sent; 0: the truth. */
+static int64_t said_state;
+static int states_to_come; /* after each round of offers */
+
+/* Says that it failed, and why in words that are no error. */
+static bool raves;
 
 static int lying_allgather(struct ddp_comm *c,
                            const void *mine,
@@ -86,7 +95,18 @@ static int lying_allgather(struct ddp_comm *c,
                            struct ddp_err *err)
 {
     int64_t offer[OFFER_LEN / sizeof(int64_t)];
+    static const int64_t failed = DDP_E_IO;
+    if (len == sizeof(failed) && raves)
+        return honest->allgather(c, &failed, len, all, err);
+    if (len == sizeof(said_state) && states_to_come-- > 0 && said_state != 0) {
+        if (said_state != 1)
+            states_to_come = 0; /* what comes then are codes */
+        return honest->allgather(c, &said_state, len, all, err);
+    }
     if (len != OFFER_LEN)
+        return honest->allgather(c, mine, len, all, err);
+    states_to_come = 2;
+    if (told == NULL)
         return honest->allgather(c, mine, len, all, err);
     memcpy(offer, mine, len);
     if (offer[HAS])
@@ -98,7 +118,14 @@ static int lying_allgather(struct ddp_comm *c,
 static int lying_broadcast(
     struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
 {
-    if (root == LIAR && told->flips && len > 0)
+    static uint8_t nonsense[sizeof(struct ddp_err)];
+    memset(nonsense, 0x1b, sizeof(nonsense));
+    if (raves && root == LIAR && len == sizeof(nonsense)) {
+        (void)honest->broadcast(c, nonsense, len, root, err);
+        (void)sleep(1); /* all have it then */
+        _exit(0);
+    }
+    if (root == LIAR && told != NULL && told->flips && len > 0)
         ((uint8_t *)data)[len / 2] ^= 1;
     return honest->broadcast(c, data, len, root, err);
 }
@@ -138,13 +165,13 @@ static void stop(struct worker *w)
     ddp_free(w->d);
 }
 
-/* Step 5 on all ranks, later ones on the liar. */
+/* Step 5 on all ranks, later ones on the liar, unless it has none (`arg`). */
 static int save_all(int rank, void *arg)
 {
     static struct worker w;
-    (void)arg;
+    int steps = rank == LIAR && arg == NULL ? STEPS : 1;
     start(&w, rank);
-    for (int step = 5; step < 5 + (rank == LIAR ? STEPS : 1); step++) {
+    for (int step = 5; step < 5 + steps; step++) {
         for (int i = 0; i < ELEMS; i++)
             w.data[i] = (float)(step * 7 + i);
         RT_OK(ddp_keeper_save(w.k, step, &w.t, 1, NULL, 0, true, &w.e), w.e);
@@ -180,6 +207,78 @@ static int load_with_a_liar(int rank, void *arg)
     return 0;
 }
 
+/* 1: it was damaged; then: what makes no sense, that it failed. */
+static const int64_t states[] = {1, 7, 2, -1};
+
+/* The honest rank 0 has the snapshot, and the liar refuses all that it is sent.
+ */
+static int load_for_a_liar(int rank, void *arg)
+{
+    static struct worker w;
+    static struct comm_ops lying;
+    const int64_t *state = arg;
+    start(&w, rank);
+    if (rank == LIAR) {
+        said_state = *state;
+        honest = w.comm->ops;
+        lying = *honest;
+        lying.allgather = lying_allgather;
+        w.comm->ops = &lying;
+    }
+    int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e);
+    if (rank == LIAR)
+        w.comm->ops = honest;
+    else
+        RT_CHECK(rc == -1 && w.e.code == DDP_ERR_PROTO &&
+                 strstr(w.e.text, "rank 2 ") != NULL);
+    stop(&w);
+    return 0;
+}
+
+/* A code that there is not, and a text that never ends, with an escape in each
+ * place. */
+static int load_with_nonsense(int rank, void *arg)
+{
+    static struct worker w;
+    static struct comm_ops lying;
+    (void)arg;
+    start(&w, rank);
+    if (rank == LIAR) {
+        raves = true;
+        honest = w.comm->ops;
+        lying = *honest;
+        lying.allgather = lying_allgather;
+        lying.broadcast = lying_broadcast;
+        w.comm->ops = &lying;
+    }
+    int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e);
+    RT_CHECK(rank == LIAR || (rc == -1 && w.e.code == DDP_ERR_PROTO));
+    RT_CHECK(rank == LIAR || strcmp(w.e.text, "rank 2: it failed and does not "
+                                              "say why") == 0);
+    _exit(0);
+}
+
+START_TEST(test_keeper_peer_that_raves_is_named)
+{
+    pid_t pids[WORLD];
+    rt_world_run(WORLD, save_all, NULL, 10000);
+    pid_t store = rt_world_start(WORLD, load_with_nonsense, NULL, pids);
+    for (int r = 0; r < WORLD; r++)
+        ck_assert_int_eq(rt_wait(pids[r], 10000), 0);
+    rt_kill(store);
+}
+END_TEST
+
+/* It is named, and no good snapshot is given up for it. */
+START_TEST(test_keeper_peer_that_refuses_all_is_named)
+{
+    int64_t state = states[_i];
+    int none = 0;
+    rt_world_run(WORLD, save_all, &none, 10000);
+    rt_world_run(WORLD, load_for_a_liar, &state, 10000);
+}
+END_TEST
+
 START_TEST(test_keeper_peer_that_lies_is_not_believed)
 {
     struct lie lie = lies[_i];
@@ -212,6 +311,9 @@ int main(void)
     tcase_add_checked_fixture(t, make_dir, scratch_leave);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_keeper_peer_that_lies_is_not_believed, 0, LIES);
+    tcase_add_loop_test(t, test_keeper_peer_that_refuses_all_is_named, 0,
+                        (int)(sizeof(states) / sizeof(states[0])));
+    tcase_add_test(t, test_keeper_peer_that_raves_is_named);
     tcase_add_test(t, test_keeper_renamed_file_is_not_that_step);
     suite_add_tcase(s, t);
     return suite_run(s);

@@ -529,6 +529,18 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 
 /* -- open ------------------------------------------------------------------ */
 
+/* A peer's words: a code that there is, and a line that ends. */
+static void tidy(struct ddp_err *err)
+{
+    unsigned code = (unsigned)err->code;
+    err->text[sizeof(err->text) - 1] = '\0';
+    if (code == DDP_E_OK || code >= DDP_E_COUNT)
+        (void)ddp_err_set(err, DDP_E_PROTO, "it failed and does not say why");
+    for (char *c = err->text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
 /* Two collectives at most: the codes of all ranks, and the words of the first
  * that failed. If all is well, the second is not needed. */
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
@@ -554,10 +566,10 @@ int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
         *err = own;
         return -1;
     }
-    /* A peer's word: all of one build, but a text must end. */
-    err->text[sizeof(err->text) - 1] = '\0';
-    if (first != comm->rank)
+    if (first != comm->rank) {
+        tidy(err);
         (void)ddp_err_wrap(err, "rank %d", first);
+    }
     return -1;
 }
 

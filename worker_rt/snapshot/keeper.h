@@ -163,7 +163,9 @@ struct keeper_share {
     const struct keeper_candidate *mine; /* the reader's; NULL on the others */
     int64_t *states;                     /* (world), of the caller */
     struct snapshot_fence fence;         /* becomes that of the snapshot */
-    struct ddp_err refused;              /* why it was not taken */
+    struct ddp_err refused;              /* why the reader refused it .. */
+    bool found_whole; /* .. or it did not, but another rank did: .. */
+    int refuser;      /* .. this one, the first that did */
 };
 
 /*

@@ -165,6 +165,17 @@ static int share_why(struct keeper_load *l, char why[512], struct ddp_err *err)
     return 0;
 }
 
+/* A peer's words: it goes into messages, too. */
+static bool makes_sense(const struct keeper_offer *o)
+{
+    size_t digits = 0;
+    while (digits < sizeof(o->who) && o->who[digits] != '\0' &&
+           strchr("0123456789abcdef", o->who[digits]) != NULL)
+        digits++;
+    return o->has == 1 && o->step >= 0 && o->round >= 0 && o->len >= 0 &&
+           digits == sizeof(o->who);
+}
+
 /* The offers of all ranks; one that makes no sense counts as none. */
 static int gather_offers(struct keeper_load *l, struct ddp_err *err)
 {
@@ -179,10 +190,25 @@ static int gather_offers(struct keeper_load *l, struct ddp_err *err)
                                "rank %d has one of step %lld that a newer "
                                "libddp wrote: use that version",
                                r, (long long)o->step);
-        if (o->has != 1 || o->step < 0 || o->round < 0 || o->len < 0)
+        if (!makes_sense(o))
             *o = (struct keeper_offer){0};
     }
     return 0;
+}
+
+/* No snapshot is good enough for all. Only one of two ranks can be right about
+ * it, the one that reads it or the one that is sent it. */
+static int give_up(const struct keeper_share *share, struct ddp_err *err)
+{
+    if (!share->found_whole)
+        return ddp_err_set(err, DDP_E_PROTO,
+                           "the snapshots that rank %d reads for the "
+                           "others are never those that it offered",
+                           share->reader);
+    return ddp_err_set(err, DDP_E_PROTO,
+                       "rank %d finds damaged what rank %d finds whole and "
+                       "sends: check memory and network of their machines",
+                       share->refuser, share->reader);
 }
 
 static int load(struct keeper_load *l,
@@ -195,10 +221,7 @@ static int load(struct keeper_load *l,
     int reader = 0, rc = 1;
     for (int i = 0; rc == 1; i++) {
         if (i == REFUSED_MAX)
-            return ddp_err_set(err, DDP_E_PROTO,
-                               "the snapshots that rank %d reads for the "
-                               "others are never those that it offered",
-                               reader);
+            return give_up(&share, err);
         if (gather_offers(l, err) != 0)
             return -1;
         reader = choose(l);
@@ -210,7 +233,8 @@ static int load(struct keeper_load *l,
         bool mine = reader == l->k->comm->rank && l->at < l->n;
         share.mine = mine ? &l->list[l->at] : NULL;
         rc = keeper_share(&share, wanted, err);
-        if (rc > 0 && mine)
+        /* What only another rank refuses is offered again. */
+        if (rc > 0 && mine && !share.found_whole)
             strike_off(l, &share.refused);
     }
     if (rc != 0)

@@ -260,6 +260,8 @@ int keeper_share(struct keeper_share *s,
     int lack, rc = reads ? 0 : read_local(s, wanted, err);
     if (tell_state(s, rc, &lack, err) != 0)
         return -1;
+    lack -= s->states[s->reader] == SHARE_HAS ? 0 : 1; /* it offered it */
+    s->states[s->reader] = SHARE_HAS;
     bool takes_part = reads || s->states[comm->rank] == SHARE_LACKS;
     bool all = lack == comm->world - 1;
     /* Ranks count their communicators alike, those that they are not in, too.
@@ -276,8 +278,9 @@ int keeper_share(struct keeper_share *s,
         s->refused = *err;
     if (tell_state(s, rc, &lack, err) != 0)
         return -1;
-    if (lack > 0 && rc == 0)
-        (void)ddp_err_set(&s->refused, DDP_E_CORRUPT,
-                          "a rank that was sent it found it damaged");
+    s->refuser = 0;
+    while (s->refuser < comm->world && s->states[s->refuser] == SHARE_HAS)
+        s->refuser++;
+    s->found_whole = s->states[s->reader] == SHARE_HAS;
     return lack > 0 ? 1 : 0;
 }
