@@ -297,7 +297,7 @@ install: all
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
 		worker_rt/ddp.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
-	install -m 644 worker_rt/ddp.h worker_rt/ddp_comm.h \
+	install -m 644 worker_rt/ddp.h worker_rt/ddp_*.h \
 		$(DESTDIR)$(PREFIX)/include
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
 		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
