@@ -149,11 +149,29 @@ START_TEST(test_comm_missing_rank_is_named)
 }
 END_TEST
 
+/* One rank more than a mesh may have. */
+START_TEST(test_comm_mesh_has_a_limit)
+{
+    struct ddp_error e;
+    struct ddp_comm_opts opts = {.size = sizeof(opts), .mesh = true};
+    rt_place(0, 129, 1, 1);
+    struct ddp *d = ddp_init(&e);
+    ck_assert_ptr_nonnull(d);
+    ck_assert_ptr_null(ddp_comm_new(d, &opts, &e));
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_str_eq(
+        e.text, "the world size 129 is too large for a mesh: it can be 128 at "
+                "most");
+    ddp_free(d);
+}
+END_TEST
+
 static Suite *comm_meet_suite(void)
 {
     Suite *s = suite_create("comm_meet");
     TCase *t = tcase_create("meeting");
     tcase_set_timeout(t, 30);
+    tcase_add_test(t, test_comm_mesh_has_a_limit);
     tcase_add_test(t, test_comm_hello_of_another_round_is_refused);
     tcase_add_test(t, test_comm_strangers_do_not_disturb_the_meeting);
     tcase_add_test(t, test_comm_missing_rank_is_named);
