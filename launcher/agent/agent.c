@@ -278,7 +278,10 @@ static bool on_msg_of_any_server(struct step *s, const struct msg *m)
         agent_on_missing_voters(s, &m->waiting);
     else
         return false;
-    return true;
+    /* That it is a spare is told once, perhaps just when the voters'
+     * connections have broken. */
+    return m->kind != MSG_KIND_waiting || !m->waiting.spare ||
+           !agent_obeys(s->a);
 }
 
 /* A server that has not the authority: whatever it thinks of this node is worth

@@ -226,6 +226,34 @@ START_TEST(test_failover_voter_tells_what_it_accepted)
 }
 END_TEST
 
+/* Found by the simulator: all connections broke as it came, so that `waiting`
+ * told of missing voters as well. */
+START_TEST(test_failover_spare_knows_that_it_is_one_while_voters_are_missing)
+{
+    struct msg m = {.kind = MSG_KIND_waiting,
+                    .waiting = {.min = 2,
+                                .max = 3,
+                                .spare = 1,
+                                .round = 4,
+                                .group_world = 3,
+                                .voters = 3}};
+    msg_set(m.waiting.instance, "i");
+    if (_i == 0)
+        obey();
+    else {
+        step((struct agent_event){.kind = AGENT_START});
+        connected();
+        office(1, "s");
+        disconnected();
+        pass(MONO_S);
+        connected(); /* this server has not shown that it is in office */
+    }
+    hear(&m);
+    ck_assert_int_eq(agent.round.evidence,
+                     _i == 0 ? AGENT_SPARE : AGENT_NO_ROUND);
+}
+END_TEST
+
 /* The server says so once each member has got a short one. */
 START_TEST(test_failover_voter_tells_that_no_long_lease_is_out_any_more)
 {
@@ -590,6 +618,9 @@ static void add_tests(TCase *t)
         tcase_add_test(t, tests[i]);
     tcase_add_loop_test(t, test_failover_world_in_force_begins_at_once, 0, 2);
     tcase_add_loop_test(t, test_failover_voter_tells_what_it_accepted, 0, 2);
+    tcase_add_loop_test(
+        t, test_failover_spare_knows_that_it_is_one_while_voters_are_missing, 0,
+        2);
     tcase_add_loop_test(t, test_failover_next_server_finds_a_pending_round, 0,
                         2);
     tcase_add_loop_test(t, test_failover_end_is_void_if_the_others_went_on, 0,

@@ -425,6 +425,23 @@ START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
 }
 END_TEST
 
+/* Found by the simulator: nor if its lease is a long one, and a short one would
+ * be over. The other one may have ended the run, which waits no longer. */
+START_TEST(test_witness_is_not_enough_once_a_short_lease_would_be_over)
+{
+    round_and_instance(2, 2, 2);
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_gt(voters[1].lease_until_us, now_us + 20 * MONO_S);
+    serve(2);
+    witness_of(0);
+    closed(OTHER, true);
+    now_us += _i == 0 ? HEARTBEAT * 6 / 10 : HEARTBEAT;
+    come(1);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[1].promised.count, _i == 0 ? 2 : 1);
+}
+END_TEST
+
 /* Nor if it stops its workers, or has, and waits for another round, which may
  * have begun without it. */
 START_TEST(test_witness_is_not_enough_for_one_that_stops)
@@ -466,6 +483,7 @@ int main(void)
         {test_witness_of_another_instance_proves_nothing, 1},
         {test_witness_lets_one_of_two_go_on, 2},
         {test_witness_is_not_enough_once_the_lease_is_over, 1},
+        {test_witness_is_not_enough_once_a_short_lease_would_be_over, 2},
         {test_witness_is_not_enough_for_one_that_stops, 2},
     };
     return hand_main("rdzv_moved", tests, HAND_LEN(tests));

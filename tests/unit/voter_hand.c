@@ -111,6 +111,7 @@ static struct msg join_of(int i)
                        : v->ready ? MSG_STATE_READY
                                   : MSG_STATE_STOPPED;
         m.join.sure = now_us < v->lease_until_us;
+        m.join.granted_ms = (now_us - v->granted_us) / MONO_MS;
         if (!v->ready && m.join.sure) /* workers are there */
             m.join.lease_ms = (v->lease_until_us - now_us) / MONO_MS;
     }
@@ -208,6 +209,7 @@ static void on_lease(int i, const struct msg_lease *l)
     v->heard = l->seq;
     v->answered_us = now_us;
     v->lease_until_us = now_us + l->grant_ms * MONO_MS;
+    v->granted_us = now_us;
     v->long_ms = l->long_ms;
 }
 

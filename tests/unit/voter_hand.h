@@ -20,7 +20,7 @@ struct voter {
     struct epoch promised;
     bool shown; /* its server has shown its office */
     int64_t seq, heard;
-    int64_t lease_until_us;
+    int64_t lease_until_us, granted_us;
     int64_t answered_us; /* the last lease, office, voters; 0: none */
     int64_t long_ms;
     struct msg_voters accepted; /* round 0: none */

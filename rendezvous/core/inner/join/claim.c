@@ -407,6 +407,16 @@ static void take_newest(struct rdzv *r,
     mark_all_here(r, run);
 }
 
+/* Of its lease, what a short one would have been: for so long a server that
+ * ended the run waits for it (run_try_settle), be its lease a long one. */
+static int64_t short_until_us(const struct run *run, const struct claim *c)
+{
+    int64_t lease_us = run->conf.heartbeat_us - run->conf.heartbeat_us / 5;
+    int64_t sent_us = c->at_us - c->join.granted_ms * MONO_MS;
+    return mono_min(mono_after(c->at_us, c->join.lease_ms * MONO_MS),
+                    mono_after(sent_us, lease_us));
+}
+
 /* It runs the newest round on a lease that was never over: how long for. */
 static void take_lease(struct rdzv *r, struct run *run, struct node *n)
 {
@@ -415,8 +425,7 @@ static void take_lease(struct rdzv *r, struct run *run, struct node *n)
     bool runs = j->state == MSG_STATE_RUNNING && j->sure &&
                 j->round == run->office.round && c->round == j->round;
     if (runs)
-        office_runs_until(&run->office, n->agent,
-                          mono_after(c->at_us, j->lease_ms * MONO_MS));
+        office_runs_until(&run->office, n->agent, short_until_us(run, c));
     if (j->round == run->office.round && j->state != MSG_STATE_NONE &&
         j->group_rank >= 0)
         office_confirm(&run->office); /* it was told to go */

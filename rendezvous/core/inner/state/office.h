@@ -106,7 +106,7 @@ struct vote {
     int64_t asked_us; /* ... which was sent then */
     int64_t echo_us;  /* when the newest message was sent that it answered */
     int64_t runs_until_us; /* it runs the newest round on a lease that was never
-                              over, until then */
+                              over; a short one would last until then */
 };
 
 #define OFFICE_VOTES_MAX (OFFICE_SETS * MSG_VOTERS_MAX)
