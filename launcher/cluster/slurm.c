@@ -33,6 +33,26 @@ name_step(const struct cluster_env *env, const char *step, struct cluster *f)
     cluster_name_run(f, id, "SLURM_JOB_ID");
 }
 
+/* A heterogeneous job: its script is told of the first component only. */
+static int check_components(const struct cluster_env *env,
+                            const struct cluster *f,
+                            struct ddp_err *err)
+{
+    int n = 0;
+    const char *from;
+    if (cluster_number(env, "SLURM_HET_SIZE", 1, 1000, &n, &from, err) < 0)
+        return -1;
+    if (n <= 1)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       /* several: messages: ok */
+                       "SLURM_HET_SIZE=%d: %s has %d components, and this is "
+                       "its job script: start ddprun on all nodes by srun "
+                       "--het-group=0-%d --ntasks-per-node=1 ddprun ..., or "
+                       "add --standalone to use this node only",
+                       n, f->job, n, n - 1);
+}
+
 int cluster_slurm(const struct cluster_env *env,
                   const struct cluster_row *row,
                   struct cluster *f,
@@ -62,7 +82,7 @@ int cluster_slurm(const struct cluster_env *env,
     f->nnodes_from = nodes;
     f->script = script && n > 1;
     if (script)
-        return 0;
+        return check_components(env, f, err);
     name_step(env, cluster_var(env, "SLURM_STEP_ID", &from), f);
     return cluster_number(env, "SLURM_NODEID", 0, HOSTLIST_HOSTS_MAX - 1,
                           &f->rank, &f->rank_from, err) < 0

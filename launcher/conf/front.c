@@ -46,12 +46,35 @@ static int check_enough(const struct opts *o, int nodes, struct ddp_err *err)
     return conf_blame(o, OPTIONS_nnodes, err);
 }
 
+/* What a launcher on each of several hosts cannot have. */
+static int check_others(const struct opts *o, struct ddp_err *err)
+{
+    static const struct {
+        int option;
+        const char *name, *why;
+    } others[] = {
+        {OPTIONS_node_rank, "node_rank", "each node gets a rank of its own"},
+        {OPTIONS_standalone, "standalone", "that uses this node only"},
+        {OPTIONS_local_addr, "local_addr",
+         "it would be the same address on each host"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (conf_said(o, others[i].option) ||
+            (others[i].option == OPTIONS_standalone &&
+             opts_number(o, OPTIONS_standalone) != 0))
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "--%s cannot be used where one line starts the "
+                               "launchers on all hosts: %s",
+                               others[i].name, others[i].why);
+    return 0;
+}
+
 int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err)
 {
     ddp_assert(nodes > 1);
     c->front.kind = CONF_FRONT_SRUN;
     c->front.nodes = nodes;
-    return check_enough(o, nodes, err);
+    return check_others(o, err) < 0 ? -1 : check_enough(o, nodes, err);
 }
 
 /* -- the list -------------------------------------------------------------- */
@@ -88,28 +111,6 @@ static bool is_loopback(const char *name)
 }
 
 /* -- what goes with it ----------------------------------------------------- */
-
-/* What a launcher on each of several hosts cannot have. */
-static int check_others(const struct opts *o, struct ddp_err *err)
-{
-    static const struct {
-        int option;
-        const char *name, *why;
-    } others[] = {
-        {OPTIONS_node_rank, "node_rank", "a host's rank is its place in it"},
-        {OPTIONS_standalone, "standalone", "that uses this node only"},
-        {OPTIONS_local_addr, "local_addr",
-         "it would be the same address on each host"},
-    };
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (conf_said(o, others[i].option) ||
-            (others[i].option == OPTIONS_standalone &&
-             opts_number(o, OPTIONS_standalone) != 0))
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "--%s cannot be used with a list of hosts: %s",
-                               others[i].name, others[i].why);
-    return 0;
-}
 
 static bool is_variable(const char *name, size_t len)
 {

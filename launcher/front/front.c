@@ -183,8 +183,8 @@ static void fail_child(struct front *f)
     if (!is_list(f) || left >= f->conf->nnodes_min || f->ending_us != 0)
         return;
     f->unreachable = true;
-    say(f, "%d host%s can be reached, and the job needs %d: ending it", left,
-        left == 1 ? "" : "s", f->conf->nnodes_min);
+    say(f, "at most %d host%s can be reached, and the job needs %d: ending it",
+        left, left == 1 ? "" : "s", f->conf->nnodes_min);
     end_all(f, SIGTERM);
 }
 

@@ -249,9 +249,10 @@ static const struct {
     {"", "--hostfile=none prog", "cannot read the list of hosts, --hostfile="},
     {"", "--hostfile=data prog", "data: no host is in it"},
     {"", "--hosts=a,b --node_rank=0 prog",
-     "--node_rank cannot be used with a list of hosts"},
-    {"", "--hosts=a,b --standalone prog", "--standalone cannot be used with"},
-    {"", "--hosts=a,b --local_addr=x prog", "--local_addr cannot be used with"},
+     "--node_rank cannot be used where one line starts the launchers"},
+    {"", "--hosts=a,b --standalone prog", "--standalone cannot be used where"},
+    {"", "--hosts=a,b --local_addr=x prog",
+     "--local_addr cannot be used where"},
     {"", "--hosts=a,b --nnodes=3 prog",
      "--nnodes=3: there are only 2 hosts to start on"},
     {"", "--hosts=a --nnodes=2:4 prog",
@@ -268,6 +269,7 @@ static const struct {
      "--export=1A: '1A' is not the name of a variable"},
     {"A=1", "--hosts=a --export=A=1 prog", "'A=1' is not the name of"},
     {SCRIPT, "--nnodes=4 prog", "--nnodes=4: there are only 3 hosts"},
+    {SCRIPT, "--node_rank=0 prog", "--node_rank cannot be used where"},
     {SCRIPT, "--nnodes=0 prog", "--nnodes=0: must be N or MIN:MAX"},
 };
 

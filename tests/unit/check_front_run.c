@@ -149,7 +149,7 @@ static int be_front(const char *env, const char *line)
     struct opts o;
     struct ddp_err err = {.text = ""};
     conf_line_env(env);
-    (void)setenv("PATH", "/bin:/usr/bin", 1);
+    (void)setenv("PATH", "bin:/bin:/usr/bin", 1);
     words_line("ddprun", line);
     if (opts_parse(&o, &options_table, words_argc, words_argv, &err) < 0 ||
         conf_init(&c, &o, words_argv + o.rest, &err) < 0) {
@@ -333,12 +333,12 @@ static const struct {
     {"--hosts=a,none1,c hold", 69,
      "cannot start on none1: stand-in ended with status 255"},
     {"--hosts=a,none1,c hold", 69,
-     "2 hosts can be reached, and the job needs 3: ending it"},
+     "at most 2 hosts can be reached, and the job needs 3: ending it"},
     {"--hosts=a,none1,c hold", 69, "none1: no such host\n"},
     {"--hosts=a,slow --launch_timeout=1 hold", 69,
      "cannot start on slow: no answer within 1 s"},
     {"--hosts=none1,none2 --nnodes=1 hold", 69,
-     "0 hosts can be reached, and the job needs 1"},
+     "at most 0 hosts can be reached, and the job needs 1"},
     /* fewer will do */
     {"--hosts=a,none1,c --nnodes=2:3 exit 3", 3,
      "cannot start on none1: stand-in ended with status 255"},
@@ -360,6 +360,45 @@ START_TEST(test_front_without_the_command_says_so)
     ck_assert_int_eq(end(), 69);
     ck_assert_int_eq(count("a: ddprun: cannot execute ./nothing"), 1);
     ck_assert_int_eq(count("ended with status 127 (is ddprun there"), 1);
+}
+END_TEST
+
+/* -- srun ------------------------------------------------------------------ */
+
+#define SCRIPT                                                                 \
+    "SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=2 SLURM_JOB_NODELIST=n[1-2] "
+
+/* In place of srun: its first options are given, the rest is executed. */
+static void make_srun(const char *body)
+{
+    FILE *f = fopen("bin/srun", "we");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "#!/bin/sh\n%s\n", body);
+    ck_assert_int_eq(fchmod(fileno(f), 0755), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+START_TEST(test_front_of_a_script_ends_as_srun_does_if_nothing_was_started)
+{
+    make_srun("echo 'srun: error: no' >&2; exit 3");
+    start(SCRIPT, "exit 0");
+    ck_assert_int_eq(end(), 3);
+    ck_assert_int_eq(count("srun: error: no\n"), 1);
+    ck_assert_int_eq(count("ddprun: Slurm job 17: starting on its 2 nodes"), 1);
+    (void)unlink("bin/srun");
+}
+END_TEST
+
+/* The status is the launchers' own, whatever srun makes of a lost node. */
+START_TEST(test_front_of_a_script_ends_as_its_launchers_do)
+{
+    make_srun("while [ \"${1#--}\" != \"$1\" ]; do shift; done\n"
+              "\"$@\"; exit 9");
+    start(SCRIPT, "exit 5");
+    ck_assert_int_eq(end(), 5);
+    start(SCRIPT, "exit 0");
+    ck_assert_int_eq(end(), 0);
+    (void)unlink("bin/srun");
 }
 END_TEST
 
@@ -591,6 +630,9 @@ static void run_suite(Suite *s)
     tcase_add_loop_test(t, test_front_names_a_host_that_cannot_be_reached, 0,
                         (int)(sizeof(lost) / sizeof(lost[0])));
     tcase_add_test(t, test_front_without_the_command_says_so);
+    tcase_add_test(
+        t, test_front_of_a_script_ends_as_srun_does_if_nothing_was_started);
+    tcase_add_test(t, test_front_of_a_script_ends_as_its_launchers_do);
     tcase_add_test(t, test_front_that_is_killed_leaves_nothing);
     tcase_add_test(t, test_front_that_is_killed_leaves_no_deaf_launcher);
     suite_add_tcase(s, t);

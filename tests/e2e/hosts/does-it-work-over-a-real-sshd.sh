@@ -10,8 +10,8 @@ PATH=$PATH:/usr/sbin
 for tool in sshd ssh ssh-keygen; do
     command -v $tool >/dev/null || skip "needs $tool: scripts/setup.sh --check installs it"
 done
+need_root 'for sshd, which gives up its privileges'
 network a b c d
-need_root 'for sshd, which is separated from its privileges'
 ssh-keygen -q -t ed25519 -N '' -f key && ssh-keygen -q -t ed25519 -N '' -f host_key ||
     fail 'no keys'
 for machine in a b c; do

@@ -35,6 +35,18 @@ ends_with 137 front
 nothing_left '' 10
 measured "kill -9 of the front end: nothing left after $(took) ms"
 
+# A second Ctrl-C kills what does not end.
+: >started
+front --hosts=a,b "$WORKER" stubborn
+wait_round 1 2 20
+began=$(now_ms)
+kill -INT "$(pid_of front)"
+sleep 0.5
+kill -INT "$(pid_of front)"
+ends_with 130 front
+in_time 4000 "$(took)" 'the end after a second SIGINT'
+nothing_left
+
 # A signal that does not end the job.
 : >started
 front --hosts=a,b "$WORKER" become sh -c \
