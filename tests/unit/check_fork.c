@@ -78,7 +78,7 @@ START_TEST(test_fork_child_does_not_hide_its_parents_death)
     /* The lock on the memory went with it, too. */
     int fd = open(getenv("DDP_SNAPSHOT_MEMORY"), O_RDWR | O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
-    int rc, tries = 100; /* the child is at it */
+    int rc, tries = 1000; /* the child is at it */
     while ((rc = flock(fd, LOCK_EX | LOCK_NB)) != 0 && tries-- > 0)
         (void)usleep(10000);
     ck_assert_int_eq(rc, 0);
