@@ -17,6 +17,7 @@
 
 #include "launcher/output/lines.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 #define READ_MAX 32768u
@@ -111,6 +112,8 @@ bool front_stream_read(struct front_stream *s, int64_t now_us)
     ssize_t n = room != NULL ? read(s->fd, room, READ_MAX) : 0;
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return true;
+    if (n < 0)
+        log_warn("cannot read what comes from a host, whose output is lost");
     if (n <= 0) {
         show_lines(s, true, true);
         front_stream_close(s);
