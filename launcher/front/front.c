@@ -67,14 +67,15 @@ struct front {
     struct front_child *child; /* n of them */
     int n;
     struct pollfd *fds; /* room for n * POLLED + 3 */
-    int failed;         /* children of which no proxy said hello */
-    int ended[256];     /* launchers, by their exit status */
-    int ends;           /* all of them */
-    int first;          /* the status of the first of them */
-    int64_t beat_us;    /* when the next beat is due */
-    int64_t ending_us;  /* since when all are told to end; 0: not */
-    int64_t ask_us;     /* when proxies are asked next */
-    bool unreachable;   /* it is ended since hosts could not be reached */
+    struct front_reports reports;
+    int failed;        /* children of which no proxy said hello */
+    int ended[256];    /* launchers, by their exit status */
+    int ends;          /* all of them */
+    int first;         /* the status of the first of them */
+    int64_t beat_us;   /* when the next beat is due */
+    int64_t ending_us; /* since when all are told to end; 0: not */
+    int64_t ask_us;    /* when proxies are asked next */
+    bool unreachable;  /* it is ended since hosts could not be reached */
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -209,6 +210,7 @@ static int start_child(struct front *f, int i, struct ddp_err *err)
     k->err.mark = f->mark;
     k->err.on_mark = on_mark;
     k->err.ctx = &speakers[i];
+    k->err.reports = is_list(f) ? &f->reports : NULL;
     k->err.prefix = is_list(f) ? k->prefix : "";
     front_child_write(k);
     return 0;
@@ -629,6 +631,9 @@ int front_run(const struct conf *c,
     f.out.timed = f.err.timed = c->output.timestamps;
     tell_start(&f);
     run(&f);
+    if (f.reports.repeated > 0)
+        say(&f, "%d other launcher%s reported the same", f.reports.repeated,
+            f.reports.repeated == 1 ? "" : "s");
     drain(&f);
     for (int i = 0; i < f.n; i++)
         front_child_free(&f.child[i]);

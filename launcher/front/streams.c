@@ -2,6 +2,9 @@
  * Happy path: what is read waits in `held`. Marks are taken out, whole lines
  * are shown, and what is behind the last newline waits for its end.
  *
+ * Each stream is one host's, so what stands together in it is one launcher's:
+ * a report that another launcher gave before is left out (`reports`).
+ *
  * Failure modes:
  * - A line has no end (a progress bar, a question): shown after STREAMS_QUIET,
  *   or when it is longer than STREAMS_HOLD. If another stream is shown then,
@@ -71,9 +74,63 @@ static void show(struct front_stream *s, const char *data, size_t len)
     console_commit(s->to, n);
 }
 
+/* -- reports --------------------------------------------------------------- */
+
+static bool begins(const char *line, size_t len, const char *word)
+{
+    return len >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
+}
+
+/* "ddprun: run 'NAME' failed", the first line of a report; the others are
+ * indented (launcher/report). */
+static bool is_heading(const char *line, size_t len)
+{
+    static const char behind[] = "' failed\n";
+    return len >= sizeof(behind) && begins(line, len, "ddprun: run '") &&
+           memcmp(line + len - (sizeof(behind) - 1), behind,
+                  sizeof(behind) - 1) == 0;
+}
+
+/* A whole line of a report that another stream has shown. */
+static bool is_repeated(struct front_stream *s, const char *line, size_t len)
+{
+    struct front_reports *r = s->reports;
+    if (!is_heading(line, len) || len >= sizeof(r->heading)) {
+        s->repeats = s->repeats && begins(line, len, "ddprun:   ");
+        return s->repeats;
+    }
+    if (r->heading[0] == '\0') {
+        memcpy(r->heading, line, len);
+        r->heading[len] = '\0';
+        r->from = s->id;
+    }
+    s->repeats = r->from != s->id && strlen(r->heading) == len &&
+                 memcmp(r->heading, line, len) == 0;
+    r->repeated += s->repeats;
+    return s->repeats;
+}
+
+static void show_new(struct front_stream *s, const char *data, size_t len)
+{
+    size_t from = 0, at = 0;
+    while (s->reports != NULL && at < len) {
+        const char *newline = memchr(data + at, '\n', len - at);
+        if (newline == NULL)
+            break;
+        size_t n = (size_t)(newline - (data + at)) + 1;
+        bool whole = at > 0 || !s->inside;
+        if (whole && is_repeated(s, data + at, n)) {
+            show(s, data + from, at - from);
+            from = at + n;
+        }
+        at += n;
+    }
+    show(s, data + from, len - from);
+}
+
 static void show_front(struct front_stream *s, size_t len)
 {
-    show(s, (const char *)buf_head(&s->held), len);
+    show_new(s, (const char *)buf_head(&s->held), len);
     buf_take(&s->held, len);
 }
 
