@@ -39,6 +39,7 @@
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 
+#define MANY        250 /* hosts need more descriptors than there are */
 #define AT_ONCE     32
 #define BEAT_US     MONO_S
 #define BEATS_MS    20000
@@ -620,7 +621,8 @@ int front_run(const struct conf *c,
     static struct front f;
     struct ddp_err err;
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
-    (void)open_files_raise();
+    if (c->front.kind == CONF_FRONT_HOSTS && c->front.nodes > MANY)
+        (void)open_files_raise();
     if (init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
