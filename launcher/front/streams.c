@@ -6,7 +6,7 @@
  * a report that another launcher gave before is left out (`reports`).
  *
  * Failure modes:
- * - A line has no end (a progress bar, a question): shown after STREAMS_QUIET,
+ * * - A line has no end (a progress bar, a question): shown after STREAMS_QUIET,
  *   or when it is longer than STREAMS_HOLD. If another stream is shown then,
  *   that begins a new line.
  * - The console is full: the stream is not read (front_stream_wants), and waits
@@ -188,6 +188,8 @@ int64_t front_stream_look(struct front_stream *s, int64_t now_us)
 {
     if (s->fd < 0 || buf_len(&s->held) == 0)
         return MONO_NEVER;
+    if (!front_stream_wants(s))
+        s->last_us = now_us; /* it is not read, so the end may have come */
     if (now_us < s->last_us + STREAMS_QUIET_US)
         return s->last_us + STREAMS_QUIET_US;
     show_lines(s, true, false);

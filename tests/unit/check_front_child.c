@@ -169,6 +169,41 @@ START_TEST(test_streams_begin_a_new_line_behind_an_unfinished_one)
 }
 END_TEST
 
+/* While the console is full a stream is not read, so the end of its line may
+ * have come: it is not shown without it. */
+START_TEST(test_streams_that_are_not_read_are_not_quiet)
+{
+    static char line[1000], some[65536];
+    struct front_stream a;
+    int p[2], to[2];
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    ck_assert_int_eq(pipe2(to, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(to[1], STDOUT_FILENO), STDOUT_FILENO);
+    console_open(&out, STDOUT_FILENO, false);
+    front_stream_open(&a, p[0], 1, &out, 0);
+    ck_assert_int_eq(write(p[1], "half", 4), 4);
+    ck_assert(front_stream_read(&a, 0));
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    while (front_stream_wants(&a))
+        console_put(&out, line, sizeof(line));
+    int64_t now_us = 10 * MONO_S;
+    ck_assert_int_ne(front_stream_look(&a, now_us), MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 4);
+    while (console_waiting(&out) > 0) {
+        ck_assert_int_gt(read(to[0], some, sizeof(some)), 0);
+        console_flush(&out);
+    }
+    ck_assert(front_stream_wants(&a));
+    ck_assert_int_ne(front_stream_look(&a, now_us + 1), MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 4);
+    ck_assert_int_eq(front_stream_look(&a, now_us + STREAMS_QUIET_US),
+                     MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 0);
+    front_stream_close(&a);
+}
+END_TEST
+
 #define REPORT(pid)                                                            \
     "ddprun: run 'x' failed\n"                                                 \
     "ddprun:   first failure   rank 1 (pid " pid ")\n"                         \
@@ -227,6 +262,7 @@ int main(void)
     tcase_add_checked_fixture(t, scratch_enter, scratch_leave);
     tcase_add_test(t, test_child_gets_orders_and_is_shown);
     tcase_add_test(t, test_streams_begin_a_new_line_behind_an_unfinished_one);
+    tcase_add_test(t, test_streams_that_are_not_read_are_not_quiet);
     tcase_add_test(t, test_streams_show_a_report_once);
     suite_add_tcase(s, t);
     tcase_add_test(
