@@ -135,6 +135,8 @@ void front_child_write(struct front_child *k)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
+        if (n < 0 && errno != EPIPE)
+            log_warn("cannot tell %.200s what to do", k->name);
         if (n <= 0)
             close_in(k); /* it reads no more; its end will be seen */
         else

@@ -39,6 +39,7 @@
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 
+#define MANY        250 /* hosts need more descriptors than there are */
 #define AT_ONCE     32
 #define BEAT_US     MONO_S
 #define BEATS_MS    20000
@@ -67,14 +68,15 @@ struct front {
     struct front_child *child; /* n of them */
     int n;
     struct pollfd *fds; /* room for n * POLLED + 3 */
-    int failed;         /* children of which no proxy said hello */
-    int ended[256];     /* launchers, by their exit status */
-    int ends;           /* all of them */
-    int first;          /* the status of the first of them */
-    int64_t beat_us;    /* when the next beat is due */
-    int64_t ending_us;  /* since when all are told to end; 0: not */
-    int64_t ask_us;     /* when proxies are asked next */
-    bool unreachable;   /* it is ended since hosts could not be reached */
+    struct front_reports reports;
+    int failed;        /* children of which no proxy said hello */
+    int ended[256];    /* launchers, by their exit status */
+    int ends;          /* all of them */
+    int first;         /* the status of the first of them */
+    int64_t beat_us;   /* when the next beat is due */
+    int64_t ending_us; /* since when all are told to end; 0: not */
+    int64_t ask_us;    /* when proxies are asked next */
+    bool unreachable;  /* it is ended since hosts could not be reached */
 };
 
 __attribute__((format(printf, 2, 3))) static void
@@ -209,6 +211,7 @@ static int start_child(struct front *f, int i, struct ddp_err *err)
     k->err.mark = f->mark;
     k->err.on_mark = on_mark;
     k->err.ctx = &speakers[i];
+    k->err.reports = is_list(f) ? &f->reports : NULL;
     k->err.prefix = is_list(f) ? k->prefix : "";
     front_child_write(k);
     return 0;
@@ -618,7 +621,8 @@ int front_run(const struct conf *c,
     static struct front f;
     struct ddp_err err;
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
-    (void)open_files_raise();
+    if (c->front.kind == CONF_FRONT_HOSTS && c->front.nodes > MANY)
+        (void)open_files_raise();
     if (init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
@@ -629,6 +633,9 @@ int front_run(const struct conf *c,
     f.out.timed = f.err.timed = c->output.timestamps;
     tell_start(&f);
     run(&f);
+    if (f.reports.repeated > 0)
+        say(&f, "%d other launcher%s reported the same", f.reports.repeated,
+            f.reports.repeated == 1 ? "" : "s");
     drain(&f);
     for (int i = 0; i < f.n; i++)
         front_child_free(&f.child[i]);

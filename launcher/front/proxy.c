@@ -68,9 +68,10 @@ static int wait_stdin(int64_t until_us, struct ddp_err *err)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
     int rc;
-    do
-        rc = poll(&p, 1, (int)mono_ms_until(mono_now_us(), until_us));
-    while (rc < 0 && errno == EINTR);
+    while ((rc = poll(&p, 1, (int)mono_ms_until(mono_now_us(), until_us))) <
+               0 &&
+           mono_now_us() < until_us)
+        (void)usleep(RETRY_US); /* a signal, or no memory */
     if (rc > 0)
         return 0;
     return ddp_err_set(err, DDP_E_PROTO,

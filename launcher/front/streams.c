@@ -2,10 +2,13 @@
  * Happy path: what is read waits in `held`. Marks are taken out, whole lines
  * are shown, and what is behind the last newline waits for its end.
  *
+ * Each stream is one host's, so what stands together in it is one launcher's:
+ * a report that another launcher gave before is left out (`reports`).
+ *
  * Failure modes:
- * - A line has no end (a progress bar, a question): shown after STREAMS_QUIET,
- *   or when it is longer than STREAMS_HOLD. If another stream is shown then,
- *   that begins a new line.
+ * * - A line has no end (a progress bar, a question): shown after
+ * STREAMS_QUIET, or when it is longer than STREAMS_HOLD. If another stream is
+ * shown then, that begins a new line.
  * - The console is full: the stream is not read (front_stream_wants), and waits
  *   in its pipe.
  */
@@ -17,6 +20,7 @@
 
 #include "launcher/output/lines.h"
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
 #define READ_MAX 32768u
@@ -70,9 +74,63 @@ static void show(struct front_stream *s, const char *data, size_t len)
     console_commit(s->to, n);
 }
 
+/* -- reports --------------------------------------------------------------- */
+
+static bool begins(const char *line, size_t len, const char *word)
+{
+    return len >= strlen(word) && memcmp(line, word, strlen(word)) == 0;
+}
+
+/* "ddprun: run 'NAME' failed", the first line of a report; the others are
+ * indented (launcher/report). */
+static bool is_heading(const char *line, size_t len)
+{
+    static const char behind[] = "' failed\n";
+    return len >= sizeof(behind) && begins(line, len, "ddprun: run '") &&
+           memcmp(line + len - (sizeof(behind) - 1), behind,
+                  sizeof(behind) - 1) == 0;
+}
+
+/* A whole line of a report that another stream has shown. */
+static bool is_repeated(struct front_stream *s, const char *line, size_t len)
+{
+    struct front_reports *r = s->reports;
+    if (!is_heading(line, len) || len >= sizeof(r->heading)) {
+        s->repeats = s->repeats && begins(line, len, "ddprun:   ");
+        return s->repeats;
+    }
+    if (r->heading[0] == '\0') {
+        memcpy(r->heading, line, len);
+        r->heading[len] = '\0';
+        r->from = s->id;
+    }
+    s->repeats = r->from != s->id && strlen(r->heading) == len &&
+                 memcmp(r->heading, line, len) == 0;
+    r->repeated += s->repeats;
+    return s->repeats;
+}
+
+static void show_new(struct front_stream *s, const char *data, size_t len)
+{
+    size_t from = 0, at = 0;
+    while (s->reports != NULL && at < len) {
+        const char *newline = memchr(data + at, '\n', len - at);
+        if (newline == NULL)
+            break;
+        size_t n = (size_t)(newline - (data + at)) + 1;
+        bool whole = at > 0 || !s->inside;
+        if (whole && is_repeated(s, data + at, n)) {
+            show(s, data + from, at - from);
+            from = at + n;
+        }
+        at += n;
+    }
+    show(s, data + from, len - from);
+}
+
 static void show_front(struct front_stream *s, size_t len)
 {
-    show(s, (const char *)buf_head(&s->held), len);
+    show_new(s, (const char *)buf_head(&s->held), len);
     buf_take(&s->held, len);
 }
 
@@ -111,6 +169,8 @@ bool front_stream_read(struct front_stream *s, int64_t now_us)
     ssize_t n = room != NULL ? read(s->fd, room, READ_MAX) : 0;
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return true;
+    if (n < 0)
+        log_warn("cannot read what comes from a host, whose output is lost");
     if (n <= 0) {
         show_lines(s, true, true);
         front_stream_close(s);
@@ -128,6 +188,8 @@ int64_t front_stream_look(struct front_stream *s, int64_t now_us)
 {
     if (s->fd < 0 || buf_len(&s->held) == 0)
         return MONO_NEVER;
+    if (!front_stream_wants(s))
+        s->last_us = now_us; /* it is not read, so the end may have come */
     if (now_us < s->last_us + STREAMS_QUIET_US)
         return s->last_us + STREAMS_QUIET_US;
     show_lines(s, true, false);

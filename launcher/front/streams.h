@@ -19,6 +19,14 @@
 #define STREAMS_HOLD     (64u * 1024u) /* bytes of a line that has no end yet */
 #define STREAMS_QUIET_US 100000        /* then it is shown without one */
 
+/* Launchers on all hosts report a failure in the same words: the first report
+ * is shown. To be zeroed. */
+struct front_reports {
+    char heading[200]; /* its first line; "": none came yet */
+    uint64_t from;     /* the stream */
+    int repeated;      /* how many others were not shown */
+};
+
 /* One pipe from a child. */
 struct front_stream {
     int fd;             /* -1: closed */
@@ -27,8 +35,10 @@ struct front_stream {
     const char *mark;   /* of the proxies; NULL: none speak here. Borrowed */
     const char *prefix; /* before each line; "": nothing. Borrowed */
     struct buf held;
-    int64_t last_us; /* when something came */
-    bool inside;     /* a part of a line was shown */
+    int64_t last_us;               /* when something came */
+    bool inside;                   /* a part of a line was shown */
+    struct front_reports *reports; /* NULL: all is shown. Borrowed */
+    bool repeats;                  /* in the middle of a repeated report */
     void (*on_mark)(void *ctx, const struct mark *m);
     void *ctx;
 };

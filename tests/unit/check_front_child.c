@@ -38,7 +38,7 @@ static void shown_in_files(void)
 
 static bool file_is(const char *name, const char *want)
 {
-    char text[300] = "";
+    char text[600] = "";
     int fd = open(name, O_RDONLY);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
     (void)close(fd);
@@ -169,6 +169,90 @@ START_TEST(test_streams_begin_a_new_line_behind_an_unfinished_one)
 }
 END_TEST
 
+/* While the console is full a stream is not read, so the end of its line may
+ * have come: it is not shown without it. */
+START_TEST(test_streams_that_are_not_read_are_not_quiet)
+{
+    static char line[1000], some[65536];
+    struct front_stream a;
+    int p[2], to[2];
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    ck_assert_int_eq(pipe2(to, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(to[1], STDOUT_FILENO), STDOUT_FILENO);
+    console_open(&out, STDOUT_FILENO, false);
+    front_stream_open(&a, p[0], 1, &out, 0);
+    ck_assert_int_eq(write(p[1], "half", 4), 4);
+    ck_assert(front_stream_read(&a, 0));
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    while (front_stream_wants(&a))
+        console_put(&out, line, sizeof(line));
+    int64_t now_us = 10 * MONO_S;
+    ck_assert_int_ne(front_stream_look(&a, now_us), MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 4);
+    while (console_waiting(&out) > 0) {
+        ck_assert_int_gt(read(to[0], some, sizeof(some)), 0);
+        console_flush(&out);
+    }
+    ck_assert(front_stream_wants(&a));
+    ck_assert_int_ne(front_stream_look(&a, now_us + 1), MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 4);
+    ck_assert_int_eq(front_stream_look(&a, now_us + STREAMS_QUIET_US),
+                     MONO_NEVER);
+    ck_assert_uint_eq(buf_len(&a.held), 0);
+    front_stream_close(&a);
+}
+END_TEST
+
+#define REPORT(pid)                                                            \
+    "ddprun: run 'x' failed\n"                                                 \
+    "ddprun:   first failure   rank 1 (pid " pid ")\n"                         \
+    "ddprun:   exit status     7\n"
+
+/* Of the same report from several hosts the first one is shown, all of it. */
+START_TEST(test_streams_show_a_report_once)
+{
+    struct front_reports reports = {.repeated = 0};
+    struct front_stream s[3];
+    int p[3][2];
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(pipe2(p[i], O_NONBLOCK), 0);
+        front_stream_open(&s[i], p[i][0], (uint64_t)i + 1, &out, 0);
+        s[i].reports = &reports;
+    }
+    static const struct {
+        int from;
+        const char *text;
+    } said[] = {
+        {0, "a\n" REPORT("1") "b\n"},
+        {1, "c\nddprun: run 'x' fai"},
+        {1, "led\nddprun:   first\n"},
+        {1, "ddprun:   then\nddprun: more\nddprun:   d\n"},
+        {2, "ddprun: run 'y' failed\nddprun:   e\n"},
+        {2, REPORT("2") "f"},
+        {0, REPORT("3")}, /* its own, again */
+    };
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        size_t len = strlen(said[i].text);
+        ck_assert_int_eq(write(p[said[i].from][1], said[i].text, len),
+                         (ssize_t)len);
+        ck_assert(front_stream_read(&s[said[i].from], 0));
+    }
+    console_flush(&out);
+    ck_assert(file_is("out",
+                      "a\n" REPORT("1") "b\nc\nddprun: more\n"
+                                        "ddprun:   d\nddprun: run 'y' failed\n"
+                                        "ddprun:   e\n" REPORT("3")));
+    ck_assert_int_eq(reports.repeated, 2);
+    for (int i = 0; i < 3; i++) {
+        front_stream_close(&s[i]);
+        (void)close(p[i][1]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("front_child");
@@ -178,6 +262,8 @@ int main(void)
     tcase_add_checked_fixture(t, scratch_enter, scratch_leave);
     tcase_add_test(t, test_child_gets_orders_and_is_shown);
     tcase_add_test(t, test_streams_begin_a_new_line_behind_an_unfinished_one);
+    tcase_add_test(t, test_streams_that_are_not_read_are_not_quiet);
+    tcase_add_test(t, test_streams_show_a_report_once);
     suite_add_tcase(s, t);
     tcase_add_test(
         faults,

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -402,6 +403,22 @@ START_TEST(test_front_of_a_script_ends_as_its_launchers_do)
 }
 END_TEST
 
+/* srun gives the limits of its caller to all tasks: they must be the user's. */
+START_TEST(test_front_leaves_the_limits_of_its_children_alone)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 123;
+    ck_assert(limit.rlim_max > limit.rlim_cur);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    make_srun("echo limit $(ulimit -n); exit 3");
+    start(SCRIPT, "exit 0");
+    ck_assert_int_eq(end(), 3);
+    ck_assert_msg(count("limit 123\n") == 1, "%s", shown);
+    (void)unlink("bin/srun");
+}
+END_TEST
+
 /* -- a dead front end ------------------------------------------------------ */
 
 /* Until the launchers whose "holds PID" was shown are gone. */
@@ -633,6 +650,7 @@ static void run_suite(Suite *s)
     tcase_add_test(
         t, test_front_of_a_script_ends_as_srun_does_if_nothing_was_started);
     tcase_add_test(t, test_front_of_a_script_ends_as_its_launchers_do);
+    tcase_add_test(t, test_front_leaves_the_limits_of_its_children_alone);
     tcase_add_test(t, test_front_that_is_killed_leaves_nothing);
     tcase_add_test(t, test_front_that_is_killed_leaves_no_deaf_launcher);
     suite_add_tcase(s, t);

@@ -36,6 +36,9 @@ nothing_left
 : >started
 front --hosts=a:2,b:1 "$WORKER" always 2 7
 ends_with 7 front 20
+lines 1 "^ddprun: run '.*' failed" front.err
+lines 1 '^ddprun:   first failure   rank 2 on b ' front.err
+lines 1 '^ddprun: 1 other launcher reported the same' front.err
 lines 2 ' node=a ' started
 : >started
 front --hosts=a,b,c --max_restarts=1 "$WORKER" once 1 7
