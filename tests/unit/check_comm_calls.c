@@ -491,7 +491,7 @@ END_TEST
 static int killed_peer(int rank, void *arg)
 {
     struct ddp_error e;
-    struct ddp_comm *c = join(rt_init(), false);
+    struct ddp_comm *c = rt_join(rt_init(), 0);
     static uint8_t data[100];
     (void)arg;
     RT_OK(ddp_comm_barrier(c, &e), e);

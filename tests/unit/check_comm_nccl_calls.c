@@ -11,6 +11,7 @@
  */
 #include <check.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -370,6 +371,34 @@ START_TEST(test_nccl_calls_end_with_their_peer)
 }
 END_TEST
 
+/* Aborted by another thread while it waits for a peer that computes. */
+static int abort_call(int rank, void *arg)
+{
+    enum victim_call which = *(enum victim_call *)arg;
+    struct ddp_error e;
+    struct both b = start(false);
+    pthread_t t;
+    RT_OK(ddp_comm_barrier(b.gpu, &e), e);
+    if (rank == 1) {
+        (void)usleep(400000);
+        RT_CHECK(ddp_comm_barrier(b.gpu, &e) != 0);
+        RT_CHECK(strcmp(e.text, "wait: rank 0 aborted it") == 0);
+        return 0;
+    }
+    RT_CHECK(pthread_create(&t, NULL, rt_abort_soon, b.gpu) == 0);
+    RT_CHECK(call_one(&b, which, &e) != 0 && e.code == DDP_ERR_ABORTED);
+    RT_CHECK(rt_nccl()->aborts == 1);
+    RT_CHECK(pthread_join(t, NULL) == 0);
+    return 0;
+}
+
+START_TEST(test_nccl_calls_end_when_they_are_aborted)
+{
+    enum victim_call which = (enum victim_call)_i;
+    rt_world_run(2, abort_call, &which, DEADLINE_MS);
+}
+END_TEST
+
 /* -- different calls ------------------------------------------------------- */
 
 static const char *const differences[] = {
@@ -544,6 +573,8 @@ static Suite *nccl_calls_suite(void)
     t = tcase_create("trouble");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_nccl_calls_end_with_their_peer, 0, OF_ALL);
+    tcase_add_loop_test(t, test_nccl_calls_end_when_they_are_aborted, 0,
+                        OF_ALL);
     tcase_add_loop_test(t, test_nccl_calls_that_differ_are_a_conflict, 0,
                         (int)(sizeof(differences) / sizeof(differences[0])));
     suite_add_tcase(s, t);

@@ -52,43 +52,48 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-static inline float widen(const struct format *f, uint32_t code)
+/* As c ? a : b, of which compilers make a branch if one of them comes from
+ * floating-point arithmetic, as that may trap. */
+static inline uint32_t pick(bool c, uint32_t a, uint32_t b)
 {
-    uint32_t sign = (code & f->sign) != 0 ? 0x80000000u : 0;
-    uint32_t rest = code & (f->sign - 1);
-    uint32_t exponent = rest >> f->fraction;
-    uint32_t fraction = rest & ((1u << f->fraction) - 1);
-    if (rest > f->top)
-        return float_of(sign | (rest == f->inf ? 0x7f800000u : 0x7fc00000u));
-    if (exponent == 0)
-        return float_of(sign | bits_of((float)fraction * f->least));
-    exponent += 127u - (uint32_t)f->bias;
-    return float_of(sign | exponent << 23 | fraction << (23 - f->fraction));
+    uint32_t mask = 0u - (uint32_t)c;
+    return (a & mask) | (b & ~mask);
 }
 
-/* Rounds half to even. An increment of the fraction that overflows goes on into
- * the exponent, which is right. */
+/* Neither of these two has a branch, so that loops over them are vectorised:
+ * with branches that nobody can predict an element took 17 ns, not 2. */
+static inline float widen(const struct format *f, uint32_t code)
+{
+    uint32_t sign = pick((code & f->sign) != 0, 0x80000000u, 0);
+    uint32_t rest = code & (f->sign - 1);
+    int cut = 23 - f->fraction;
+    uint32_t offset = (uint32_t)(127 - f->bias) << 23;
+    uint32_t normal = (rest << cut) + offset;
+    uint32_t small = bits_of((float)(int32_t)rest * f->least);
+    uint32_t special = pick(rest == f->inf, 0x7f800000u, 0x7fc00000u);
+    uint32_t bits = pick(rest >> f->fraction == 0, small, normal);
+    return float_of(sign | pick(rest > f->top, special, bits));
+}
+
+/*
+ * Rounds half to even. What is added before the cut makes a fraction that is
+ * rounded up overflow into the exponent, which is right. A number below the
+ * normal ones is added to one whose last bit stands for the smallest number, so
+ * that the processor rounds it there.
+ */
 static inline uint32_t narrow(const struct format *f, float x)
 {
     uint32_t bits = bits_of(x), rest = bits & 0x7fffffffu;
-    uint32_t sign = bits != rest ? f->sign : 0;
-    uint32_t fraction = rest & 0x7fffffu;
-    int exponent = (int)(rest >> 23) - 127 + f->bias;
-    int cut = 23 - f->fraction; /* bits that have no room */
-    if (rest > 0x7f800000u)
-        return sign | f->nan;
-    if (exponent <= 0) { /* without the leading one that numbers else have */
-        cut += 1 - exponent;
-        fraction |= 0x800000u;
-        exponent = 0;
-    }
-    if (cut > 24)
-        return sign; /* less than half of the smallest number */
-    uint32_t code = ((uint32_t)exponent << f->fraction) + (fraction >> cut);
-    uint32_t lost = fraction & ((1u << cut) - 1), half = 1u << (cut - 1);
-    if (lost > half || (lost == half && code % 2 == 1))
-        code++;
-    return sign | (code > f->top ? f->over : code);
+    uint32_t sign = pick(bits != rest, f->sign, 0);
+    int cut = 23 - f->fraction;
+    uint32_t offset = (uint32_t)(127 - f->bias) << 23;
+    uint32_t odd = rest >> cut & 1, half = (1u << (cut - 1)) - 1;
+    uint32_t normal = (rest - offset + half + odd) >> cut;
+    float shift = f->least * 0x1p23f;
+    uint32_t small = bits_of(float_of(rest) + shift) - bits_of(shift);
+    uint32_t code = pick(rest < offset + (1u << 23), small, normal);
+    code = pick(code > f->top, f->over, code);
+    return sign | pick(rest > 0x7f800000u, f->nan, code);
 }
 
 static inline float get_f16(uint16_t code)
