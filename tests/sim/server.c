@@ -429,11 +429,24 @@ static bool is_at(const struct sim *s, int i, int server)
     return false;
 }
 
+/* It answers an operator who asks there, and may have the votes of nodes that
+ * were killed. One that is stopped does not answer. */
+static bool another_has_run(const struct sim *s, int server)
+{
+    for (int i = 0; i < MACHINES_MAX; i++)
+        if (i != server && server_is_up(s, i) && !server_is_frozen(s, i) &&
+            s->servers[i].acts)
+            return true;
+    return false;
+}
+
 bool sim_go_on(struct sim *s)
 {
     struct msg m = {.kind = MSG_KIND_order_go_on};
     int server = sim_serving(s);
     int here = 0;
+    if (another_has_run(s, server))
+        return false;
     for (int i = 0; i < s->n_instances; i++)
         if (s->instances[i].final_status >= 0)
             return false; /* the others are not dead, but have ended */

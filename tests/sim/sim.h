@@ -109,8 +109,9 @@ bool sim_drain(struct sim *s, int i, bool force);
 bool sim_end(struct sim *s);
 
 /* An operator looks whether all launchers that live are at one server, and
- * tells that to go on without the others: they are dead. False: they are not
- * there, or it was refused. */
+ * whether another one that has the run answers; if not, tells that server to go
+ * on without the others: they are dead. False: they are not there, or it was
+ * refused. */
 bool sim_go_on(struct sim *s);
 
 /* From now on workers that live or are started exit 0 after so long. */

@@ -309,10 +309,17 @@ END_TEST
  * it goes by their counts. */
 START_TEST(test_failover_node_gives_an_instance_up_once)
 {
+    struct msg m = {.kind = MSG_KIND_voters,
+                    .voters = {.round = 9, .epoch = 3, .pending = 1}};
+    msg_set(m.voters.epoch_id, "t");
+    msg_set(m.voters.instance, "older");
+    msg_set(m.voters.ids, ALL);
     run_voted();
     show(9, "s", "i");
     show(3, "t", "older");
     ck_assert_str_eq(did, "send:promise send:beat ");
+    hear(&m);
+    ck_assert_str_eq(did, "send:accept ");
     show(2, "r", "oldest");
     ck_assert_str_eq(did, "");
     show(4, "r", "oldest");

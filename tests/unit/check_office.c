@@ -458,7 +458,7 @@ START_TEST(test_office_long_leases_end_with_their_round)
     in_office(1);
     struct voters next = range(1, 1);
     office_announce_long(&o, now_us, 60 * LEASE);
-    office_propose(&o, 2, &next, now_us);
+    office_propose(&o, 2, &next, now_us + 5);
     here(1, 1);
     accepts(0, 1, 2);
     office_commit(&o);

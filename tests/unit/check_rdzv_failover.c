@@ -258,6 +258,30 @@ START_TEST(test_failover_spare_is_told_at_once_where_the_voters_are)
 }
 END_TEST
 
+/* A voter that is back while the newest round may not have been in force hears
+ * where the others are, but not that it was. */
+START_TEST(test_failover_round_in_doubt_is_not_said_to_be_in_force)
+{
+    int64_t before = round_of(3, 2, 3);
+    for (int i = 0; i < 3; i++) {
+        voters[i].pending = voters[i].holds;
+        voters[i].pending.round = voters[i].accepted.round = before + 1;
+        msg_set(voters[i].accepted.before, voters[i].accepted.ids);
+        voters[i].runs = false;
+        voters[i].ready = true;
+    }
+    serve(2);
+    come_all(0, 1);
+    ck_assert_int_eq(voters[0].promised.count, 2);
+    breaks(0);
+    come(0);
+    ck_assert_int_eq(voters[0].accepted.round, before + 1);
+    ck_assert_str_ne(voters[0].accepted.before, "");
+    goes_on(2 * HEARTBEAT);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
 /* -- the end --------------------------------------------------------------- */
 
 START_TEST(test_failover_end_is_final_once_half_know)
@@ -536,6 +560,7 @@ int main(void)
         {test_failover_newcomer_makes_the_round_larger, 1},
         {test_failover_spare_is_told_where_the_voters_are, 1},
         {test_failover_spare_is_told_at_once_where_the_voters_are, 2},
+        {test_failover_round_in_doubt_is_not_said_to_be_in_force, 1},
         {test_failover_end_is_final_once_half_know, 1},
         {test_failover_end_of_two_waits_for_the_lease_of_the_other, 3},
         {test_failover_end_of_a_node_alone_is_no_final_one, 1},

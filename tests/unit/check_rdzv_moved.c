@@ -312,6 +312,26 @@ START_TEST(test_moved_is_believed_by_who_lost_the_majority)
 }
 END_TEST
 
+/* Found by the simulator: it was stopped while an operator gave up the one that
+ * died here; it acted by that one's vote alone when it went on. */
+START_TEST(test_moved_is_believed_by_who_has_votes_of_the_dead_alone)
+{
+    int64_t before = round_and_instance(2, 1, 2);
+    dies(0);
+    voters[1].silent = _i == 0;
+    now_us += HEARTBEAT + MONO_MS;
+    tick(HEARTBEAT);
+    if (_i == 1)
+        goes_on(HEARTBEAT);
+    serves(1002, THERE);
+    ck_assert(told(1, "moved") == (_i == 0));
+    if (_i == 0)
+        all_dropped();
+    else
+        ck_assert_int_gt(newest_round(), before);
+}
+END_TEST
+
 START_TEST(test_moved_of_a_lower_epoch_is_not_believed)
 {
     served_there(4);
@@ -475,6 +495,7 @@ int main(void)
         {test_moved_of_two_instances_the_older_one_is_believed, 2},
         {test_moved_promise_of_a_younger_instance_says_nothing_here, 3},
         {test_moved_is_believed_by_who_lost_the_majority, 1},
+        {test_moved_is_believed_by_who_has_votes_of_the_dead_alone, 2},
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},
         {test_moved_table_has_an_end, 1},

@@ -632,6 +632,14 @@ int office_count_echoes(const struct office *o, int64_t since_us)
     return n;
 }
 
+bool office_has_living(const struct office *o, int64_t since_us)
+{
+    for (int i = 0; i < o->n_votes; i++)
+        if (!o->votes[i].stands && o->votes[i].echo_us >= since_us)
+            return true;
+    return false;
+}
+
 void office_check(const struct office *o)
 {
     ddp_assert((o->state == OFFICE_SEEKS) == (o->epoch.count == 0));

@@ -263,6 +263,10 @@ bool office_lacks_voters(const struct office *o);
 int office_count_here(const struct office *o);
 int office_count_echoes(const struct office *o, int64_t since_us);
 
+/* Any voter that lives has answered a message that was sent since then: it is
+ * not only by votes of the dead that this server acts. */
+bool office_has_living(const struct office *o, int64_t since_us);
+
 /* Asserts what holds between two steps. */
 void office_check(const struct office *o);
 
