@@ -90,7 +90,8 @@ bool cluster_is_task_variable(const char *entry);
 void cluster_names(char *text, size_t cap);
 
 /* The text of a file of at most CLUSTER_FILE_MAX bytes, for cluster_env; NULL
- * and errno if it cannot be read, is larger (EFBIG), or no regular file. */
+ * and errno if it cannot be read, is larger (EFBIG), has a NUL (EILSEQ), or is
+ * no regular file (EINVAL). */
 char *cluster_read_file(const char *path);
 
 #endif

@@ -115,8 +115,13 @@ char *cluster_read_file(const char *path)
     }
     if (text != NULL)
         text[len] = '\0';
+    if (n >= 0 && text != NULL && strlen(text) < len)
+        errno = EILSEQ;
+    bool whole = text != NULL && n >= 0 && strlen(text) == len;
     int saved = errno;
     (void)close(fd); /* only read */
+    if (!whole)
+        free(text);
     errno = saved;
-    return text;
+    return whole ? text : NULL;
 }

@@ -17,8 +17,10 @@
  */
 int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err);
 
-/* Whether hosts are listed; and what that fills in, as conf_cluster does. */
+/* Whether hosts are listed; DDP_E_USAGE if the list is empty; and what a list
+ * fills in, as conf_cluster does. */
 bool conf_has_hosts(const struct opts *o);
+int conf_check_hosts(const struct opts *o, struct ddp_err *err);
 int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err);
 
 /* Becomes the front end of a job script with so many nodes. DDP_E_USAGE: the

@@ -226,6 +226,8 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
     c->in_task = cluster_is_here(&env, name);
     if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0)
         return -1;
+    if (conf_check_hosts(o, err) < 0)
+        return -1;
     if (conf_has_hosts(o))
         return conf_hosts(c, o, err);
     if (is_alone(o))

@@ -23,6 +23,18 @@ bool conf_has_hosts(const struct opts *o)
     return conf_said(o, OPTIONS_hosts) || conf_said(o, OPTIONS_hostfile);
 }
 
+/* A launcher on a host is told so; from a user it is a variable that is not
+ * set, and this node alone would be the whole job. */
+int conf_check_hosts(const struct opts *o, struct ddp_err *err)
+{
+    bool hosts = o->value[OPTIONS_hosts].source == OPTS_FROM_LINE;
+    bool file = o->value[OPTIONS_hostfile].source == OPTS_FROM_LINE;
+    if (conf_has_hosts(o) || hosts == file)
+        return 0;
+    ddp_err_set(err, DDP_E_USAGE, "must not be empty");
+    return conf_blame(o, hosts ? OPTIONS_hosts : OPTIONS_hostfile, err);
+}
+
 /* MIN of --nnodes; 0: not said, or not to be read, which is told later. */
 static int min_said(const struct opts *o)
 {
@@ -82,6 +94,11 @@ int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err)
 static int read_file(struct conf *c, const char *path, struct ddp_err *err)
 {
     char *text = cluster_read_file(path);
+    if (text == NULL && (errno == EINVAL || errno == EILSEQ))
+        return ddp_err_set(
+            err, DDP_E_USAGE, "--hostfile=%.300s: must be %s", path,
+            errno == EINVAL ? "a file on a disk, and no pipe or folder"
+                            : "text, and it has a NUL byte");
     if (text == NULL)
         return ddp_err_sys(err, DDP_E_USAGE,
                            "cannot read the list of hosts, --hostfile=%.300s",

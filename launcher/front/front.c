@@ -10,6 +10,9 @@
  *   left, all others are ended.
  * - A host is lost later: the job may go on without it, which is a matter of
  *   the launchers. It is said, once.
+ * - Fewer than MIN launchers are left, since one has failed or is lost: the
+ *   others would wait for a node that nobody starts. They are ended, later than
+ *   a failed job takes to end by itself.
  * - A signal: each proxy is told. Where none has answered, a signal that ends
  *   the job kills the child STARTING_US later, a second one at once.
  * - Some launchers have ended, and a host is silent (it is dead, or its cable
@@ -48,12 +51,22 @@
 #define ASKED       2
 #define LATE_US     (15 * MONO_S)
 #define GRACE_MS    5000 /* more than the launcher's own */
+#define LEFT_US     (5 * MONO_S)
 #define RETRY_US    10000
 #define FLUSH_US    (10 * MONO_S)
 #define REST_US     (20 * MONO_MS)
 #define POLLED      3 /* descriptors of a child */
 
+/* Launchers that ended with another status than 0, or were lost. */
+struct front_gone {
+    int n;
+    int status;       /* the job's, if the others are ended for that */
+    int64_t since_us; /* when the last one was */
+    bool few;         /* the others were ended */
+};
+
 struct front {
+    struct front_gone gone;
     const struct conf *conf;
     const struct opts *opts;
     int argc;
@@ -149,6 +162,13 @@ static void end_all(struct front *f, int signo)
     tell_all(f, signo);
 }
 
+/* Another launcher is gone. */
+static void lose(struct front *f, int status)
+{
+    f->gone.status = f->gone.n++ == 0 ? status : f->gone.status;
+    f->gone.since_us = mono_now_us();
+}
+
 /* -- what hosts say -------------------------------------------------------- */
 
 struct speaker {
@@ -170,6 +190,8 @@ static void on_mark(void *ctx, const struct mark *m)
         k->ends++;
         f->first = f->ends++ == 0 ? m->status : f->first;
         f->ended[m->status]++;
+        if (m->status != 0)
+            lose(f, m->status);
         f->ask_us = mono_now_us() + ASK_US; /* now most are about to end */
     } else if (m->kind == MARK_HERE) {
         k->heres++;
@@ -262,11 +284,13 @@ static void tell_end(struct front *f, const struct front_child *k)
         say(f, "cannot start on %s: %s ended with status %d%s", k->name, name,
             k->status,
             k->status == 127 ? " (is ddprun there under the same path?)" : "");
-    else if (k->hellos > k->ends)
-        say(f,
-            "the connection to %s is lost (%s ended with status %d): its "
-            "launcher ends",
-            k->name, name, k->status);
+    if (k->hellos <= k->ends)
+        return;
+    say(f,
+        "the connection to %s is lost (%s ended with status %d): its launcher "
+        "ends",
+        k->name, name, k->status);
+    lose(f, ddp_code_exit(DDP_E_PEER));
 }
 
 /* Its last marks may still be in its pipe. */
@@ -316,6 +340,23 @@ static void look_at_late(struct front *f, struct front_child *k, int64_t now_us)
     front_child_kill(k, SIGKILL);
 }
 
+/* Too few launchers are left, and do not end by themselves. */
+static void look_at_gone(struct front *f, int64_t now_us)
+{
+    int left = f->conf->front.nodes - f->failed - f->gone.n;
+    if (f->gone.n == 0 || f->ended[0] > 0 || f->ending_us != 0 ||
+        left >= f->conf->nnodes_min ||
+        now_us < f->gone.since_us + f->conf->shutdown_timeout_us + LEFT_US)
+        return;
+    f->gone.few = true;
+    say(f,
+        "%d launcher%s ended without success, so at most %d %s left, and the "
+        "job needs %d: ending it",
+        f->gone.n, f->gone.n == 1 ? "" : "s", left, left == 1 ? "is" : "are",
+        f->conf->nnodes_min);
+    end_all(f, SIGTERM);
+}
+
 /* -- time ------------------------------------------------------------------ */
 
 static void beat(struct front *f, int64_t now_us)
@@ -357,6 +398,7 @@ static void look(struct front *f)
     int64_t now_us = mono_now_us();
     beat(f, now_us);
     ask(f, now_us);
+    look_at_gone(f, now_us);
     for (int i = 0; i < f->n; i++) {
         struct front_child *k = &f->child[i];
         (void)front_child_reap(k, now_us);
@@ -547,6 +589,8 @@ static int status_of(const struct front *f)
         return ddp_code_exit(DDP_E_UNREACHABLE);
     if (f->ended[0] > 0)
         return 0;
+    if (f->gone.few)
+        return f->gone.status;
     for (int i = 0; i < 256; i++)
         if (f->ended[i] > f->ended[most])
             most = i;

@@ -1,9 +1,9 @@
 /*
- * Happy path: what to start comes on stdin within START_MS. A child goes to the
- * folder, sets the variables and executes this program with the arguments. The
- * proxy says hello, and waits for three things at once: orders (stdin), signals
- * and the child's end (signalfd), and time. When the child has ended it says
- * so, with the status, and ends.
+ * Happy path: what to start comes on stdin within START_MS. The proxy goes to
+ * the folder. A child sets the variables and executes this program with the
+ * arguments. The proxy says hello, and waits for three things at once: orders
+ * (stdin), signals and the child's end (signalfd), and time. When the child has
+ * ended it says so, with the status, and ends.
  *
  * Failure modes:
  * - The end of stdin, a line that is none of ours, or no word for beat_ms: the
@@ -159,9 +159,6 @@ __attribute__((noreturn)) static void run_child(const struct proxy *p,
     if (getppid() != parent)
         _exit(128 + SIGKILL);
     (void)setpgid(0, 0); /* Ctrl-Z stops it and not us */
-    if (p->start.folder[0] != '\0' && chdir(p->start.folder) != 0)
-        fatal(no_input, "cannot go to the folder %.300s on %s", p->start.folder,
-              p->host);
     if (empty_stdin() < 0)
         fatal(no_input, "cannot read /dev/null");
     if (set_variables(p) < 0)
@@ -170,6 +167,16 @@ __attribute__((noreturn)) static void run_child(const struct proxy *p,
     (void)sigprocmask(SIG_SETMASK, &p->before, NULL);
     (void)execv("/proc/self/exe", p->start.args);
     fatal(no_memory, "cannot execute ddprun");
+}
+
+/* Before the hello: a host without the folder is one that cannot start. */
+static int go_to_folder(const struct proxy *p, struct ddp_err *err)
+{
+    if (p->start.folder[0] == '\0' || chdir(p->start.folder) == 0)
+        return 0;
+    return ddp_err_sys(err, DDP_E_NOINPUT,
+                       "cannot go to the folder %.300s on %.99s",
+                       p->start.folder, p->host);
 }
 
 static int take_signals(struct proxy *p, struct ddp_err *err)
@@ -370,7 +377,8 @@ int proxy_main(void)
     struct ddp_err err;
     (void)prctl(PR_SET_PDEATHSIG, 0); /* its end comes by stdin */
     (void)gethostname(p.host, sizeof(p.host) - 1);
-    if (read_start(&p, &err) < 0 || take_signals(&p, &err) < 0) {
+    if (read_start(&p, &err) < 0 || go_to_folder(&p, &err) < 0 ||
+        take_signals(&p, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }

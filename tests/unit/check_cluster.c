@@ -4,7 +4,8 @@
 /* links: launcher/cluster/task_vars launcher/cluster/vars */
 /* links: rendezvous/base/opts rendezvous/base/opts_help */
 /* links: rendezvous/base/opts_complete rendezvous/base/err */
-/* libs: -lcjson */
+/* links: tests/lib/fault */
+/* libs: -lcjson -ldl */
 /*
  * Variables of schedulers, and what they say of the job, or why they cannot be
  * right. Each row is an environment ("NAME=value;NAME=value", the first of two
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "launcher/cluster/cluster.h"
+#include "tests/lib/fault.h"
 #include "tests/lib/suite.h"
 
 #define VARS_MAX 64
@@ -513,6 +515,27 @@ START_TEST(test_cluster_reads_regular_files_only)
 }
 END_TEST
 
+/* Half a list would be a smaller job. */
+START_TEST(test_cluster_reads_all_of_a_file_or_nothing)
+{
+    char path[] = "/tmp/check_cluster.XXXXXX";
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, "n1\nn2\n", 6), 6);
+    fault_plan("test:read:1:EIO");
+    char *got = cluster_read_file(path);
+    int saved = errno;
+    fault_end();
+    ck_assert_ptr_null(got);
+    ck_assert_int_eq(saved, EIO);
+    ck_assert_int_eq(pwrite(fd, "", 1, 2), 1); /* n1 NUL n2 */
+    ck_assert_ptr_null(cluster_read_file(path));
+    ck_assert_int_eq(errno, EILSEQ);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cluster");
@@ -531,6 +554,7 @@ int main(void)
     TCase *files = tcase_create("files");
     tcase_set_tags(files, "fast");
     tcase_add_test(files, test_cluster_reads_regular_files_only);
+    tcase_add_test(files, test_cluster_reads_all_of_a_file_or_nothing);
     suite_add_tcase(s, files);
     return suite_run(s);
 }

@@ -62,6 +62,7 @@ static void note(int rank, int signo)
  *   exit N      ends with N
  *   exit0 N     the first host ends with 0, the others with N
  *   hold        says that it is there, waits for a signal, and ends with 128+N
+ *   part N      the second host ends with N, the others hold
  *   deaf        the same, but signals do not end it
  *   lines N     N lines on both streams
  *   where       the folder, the variables A and B, and what stdin has
@@ -99,6 +100,8 @@ static int be_launcher(int argc, char *argv[])
         fprintf(stderr, "no newline %d", rank);
         return 0;
     }
+    if (strcmp(verb, "part") == 0 && rank == 1)
+        return n;
     for (int signo = 1; signo < 32; signo++)
         if (signo != SIGCHLD && signo != SIGCONT)
             (void)signal(signo, on_signal);
@@ -109,7 +112,7 @@ static int be_launcher(int argc, char *argv[])
             (void)usleep(1000);
         got = 0;
         note(rank, signo);
-        if (strcmp(verb, "hold") == 0 && signo != SIGUSR1 && signo != SIGTSTP)
+        if (strcmp(verb, "deaf") != 0 && signo != SIGUSR1 && signo != SIGTSTP)
             return 128 + signo;
     }
 }
@@ -122,7 +125,8 @@ static char shown[1 << 20];
 static size_t shown_len;
 
 /* Executes what stands behind the host; what a host does first is in its name:
- * "slow" never does, "none" fails, "chatty" says something of its own. */
+ * "slow" never does, "none" fails, "chatty" says something of its own, "gone"
+ * has not this folder, "cut" is lost after a second. */
 static void setup(void)
 {
     static const char stand_in[] = "#!/bin/sh\n"
@@ -132,6 +136,8 @@ static void setup(void)
                                    "slow*) exec sleep 100 ;;\n"
                                    "none*) echo no such host >&2; exit 255 ;;\n"
                                    "chatty*) echo a banner >&2 ;;\n"
+                                   "gone*) rmdir \"$PWD\"; cd / ;;\n"
+                                   "cut*) (sleep 1; kill -9 $$) & ;;\n"
                                    "esac\n"
                                    "unset A B\n"
                                    "exec \"$@\"\n";
@@ -361,6 +367,60 @@ START_TEST(test_front_without_the_command_says_so)
     ck_assert_int_eq(end(), 69);
     ck_assert_int_eq(count("a: ddprun: cannot execute ./nothing"), 1);
     ck_assert_int_eq(count("ended with status 127 (is ddprun there"), 1);
+}
+END_TEST
+
+START_TEST(test_front_names_a_host_without_the_folder)
+{
+    ck_assert_int_eq(mkdir("folder", 0755), 0);
+    ck_assert_int_eq(chdir("folder"), 0);
+    start("", "--launch_with=../stand-in --hosts=gone1 exit 0");
+    ck_assert_int_eq(chdir(".."), 0);
+    ck_assert_int_eq(end(), 69);
+    ck_assert_msg(count("/folder on ") == 1, "%s", shown);
+    ck_assert_msg(count("cannot start on gone1: stand-in ended with status "
+                        "66") == 1,
+                  "%s", shown);
+}
+END_TEST
+
+/* -- launchers that fail alone --------------------------------------------- */
+
+static const struct {
+    const char *line;
+    int status;
+    const char *want;
+} few[] = {
+    {"--hosts=a,b,c part 66", 66,
+     "1 launcher ended without success, so at most 2 are left, and the job "
+     "needs 3: ending it"},
+    {"--hosts=a,cut1,c hold", 77,
+     "1 launcher ended without success, so at most 2 are left"},
+    {"--hosts=a,b,none1 --nnodes=2:3 part 127", 127, "so at most 1 is left"},
+};
+
+/* The others would wait for a node that nobody starts. */
+START_TEST(test_front_ends_a_job_of_which_too_few_launchers_are_left)
+{
+    char line[200];
+    (void)snprintf(line, sizeof(line), WITH "--shutdown_timeout=1 %s",
+                   few[_i].line);
+    start("", line);
+    ck_assert_int_eq(end(), few[_i].status);
+    ck_assert_msg(count(few[_i].want) == 1, "%s", shown);
+}
+END_TEST
+
+/* Fewer will do. */
+START_TEST(test_front_leaves_a_job_alone_that_can_go_on)
+{
+    start("", WITH "--hosts=a,b,c --nnodes=2:3 --shutdown_timeout=1 part 66");
+    comes("rank 0 holds");
+    comes("rank 2 holds");
+    (void)sleep(8);
+    ck_assert_int_eq(kill(front, SIGTERM), 0);
+    ck_assert_int_eq(end(), 128 + SIGTERM);
+    ck_assert_msg(count("left") == 0, "%s", shown);
 }
 END_TEST
 
@@ -647,6 +707,11 @@ static void run_suite(Suite *s)
     tcase_add_loop_test(t, test_front_names_a_host_that_cannot_be_reached, 0,
                         (int)(sizeof(lost) / sizeof(lost[0])));
     tcase_add_test(t, test_front_without_the_command_says_so);
+    tcase_add_test(t, test_front_names_a_host_without_the_folder);
+    tcase_add_loop_test(
+        t, test_front_ends_a_job_of_which_too_few_launchers_are_left, 0,
+        (int)(sizeof(few) / sizeof(few[0])));
+    tcase_add_test(t, test_front_leaves_a_job_alone_that_can_go_on);
     tcase_add_test(
         t, test_front_of_a_script_ends_as_srun_does_if_nothing_was_started);
     tcase_add_test(t, test_front_of_a_script_ends_as_its_launchers_do);
