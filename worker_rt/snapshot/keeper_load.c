@@ -289,7 +289,7 @@ static int load_all(struct ddp_keeper *k,
     struct snapshot_wanted wanted = *given;
     wanted.place = place_one;
     wanted.place_ctx = &ctx;
-    int rc = snapshot_check_tensors(wanted.tensors, wanted.ntensors, &why);
+    int rc = snapshot_check_wanted(&wanted, &why);
     keeper_ranks_begin(k); /* nor those of the load before */
     if (rc == 0)
         rc = begin(&l, &why);
