@@ -187,6 +187,37 @@ START_TEST(test_keeper_state_of_a_refused_one_is_forgotten)
 }
 END_TEST
 
+/* Notes a tensor that is not the program's. */
+static void *note_names(void *ctx, const struct ddp_tensor *t)
+{
+    int *strange = ctx;
+    if (strcmp(t->name, "big") != 0 && strcmp(t->name, "small") != 0)
+        (*strange)++;
+    return NULL;
+}
+
+/* A program that takes all that there is, and has no states of ranks, would
+ * take old ones for a tensor of its own, and save them again. */
+START_TEST(test_keeper_states_are_no_tensor_of_the_program)
+{
+    in_round(INSTANCE, 1);
+    for (int i = 0; i < 2; i++) {
+        int strange = 0;
+        struct worker *w = start_node(0, i == 0 ? MAX : 0, false);
+        if (i == 0) {
+            set(w, "only", 0, 1);
+            RT_OK(worker_save(w, 1, true), w->e);
+            RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+        }
+        RT_OK(ddp_keeper_load_into(w->k, note_names, &strange, NULL, 0, NULL,
+                                   &w->e),
+              w->e);
+        ck_assert_int_eq(strange, 0);
+        worker_stop(w);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("keeper_state");
@@ -197,6 +228,7 @@ int main(void)
     tcase_add_test(t, test_keeper_state_is_that_of_what_was_loaded);
     tcase_add_test(t, test_keeper_state_is_not_needed);
     tcase_add_test(t, test_keeper_state_of_a_refused_one_is_forgotten);
+    tcase_add_test(t, test_keeper_states_are_no_tensor_of_the_program);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
