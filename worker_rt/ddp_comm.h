@@ -33,7 +33,8 @@ struct ddp_comm_opts {
     int64_t timeout_ms;      /* for each call; 0: none */
     void *stream;            /* NCCL: a cudaStream_t, borrowed; NULL: default */
     bool async;              /* NCCL: return when enqueued, see ddp_comm_wait */
-    bool mesh; /* connect each rank to all, at most 128; see ddp_comm_send */
+    bool mesh; /* connect each rank to all, at most 128; see ddp_comm_send. The
+                * same on all ranks */
 };
 
 /*
@@ -207,7 +208,8 @@ DDP_API int ddp_comm_recv(struct ddp_comm *c,
  * USAGE and NOMEM only, and is left out then. All other calls but
  * ddp_comm_abort and ddp_comm_free fail with USAGE in a group. The group is
  * over when end returns, also with an error: USAGE (there is no group; both
- * kinds of memory), and those of the collectives.
+ * kinds of memory; a peer to which there is no connection), and those of the
+ * collectives. After USAGE none of it was begun.
  */
 #define DDP_COMM_GROUP_MAX 4096
 DDP_API int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err);

@@ -317,8 +317,10 @@ DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             struct ddp_kept *info,
                             struct ddp_error *err);
 
-/* As ddp_keeper_load; `place` says where each tensor goes (ddp_place_fn). Ranks
- * need not want the same tensors. */
+/* As ddp_keeper_load; `place` says where each tensor goes (ddp_place_fn), and
+ * is not asked for the states of the ranks. Ranks need not want the same
+ * tensors.
+ */
 DDP_API int ddp_keeper_load_into(struct ddp_keeper *k,
                                  ddp_place_fn *place,
                                  void *ctx,

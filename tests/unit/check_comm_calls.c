@@ -538,6 +538,8 @@ static const struct {
     {"a receive of what nobody sends", 4,
      "barrier number 2, and a receive of what rank 3 should send"},
     {"a group and a barrier", 4, "barrier number 2, and a receive of what"},
+    {"lengths of a broadcast", 5,
+     "broadcast number 2 (root 0), broadcast number 2 with length 262144"},
     {"two sends", 2, "send number 1, send number 1 with length 8388608 (U8)"},
 };
 
@@ -584,6 +586,8 @@ static int call_mine(struct ddp_comm *c, int i, int rank, struct ddp_error *e)
         if (rank % 3 == 0)
             RT_OK(ddp_comm_recv(c, out, 100, DDP_F32, 3 - rank, e), *e);
         return ddp_comm_group_end(c, e);
+    case 12: /* little data goes another way than much */
+        return ddp_comm_broadcast(c, big, rank == 4 ? 400 : BIG, 0, e);
     default:
         return ddp_comm_send(c, big, BIG, DDP_U8, 1 - rank, e);
     }

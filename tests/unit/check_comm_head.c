@@ -38,6 +38,7 @@ static const struct {
     {"an operation", {5, SUM, 1, 1, 0, 0, 0}, {5, SUM, 1, 2, 0, 0, 0}, 0, 1},
     {"a root", {5, SPREAD, 0, 0, 0, 1, 0}, {5, SPREAD, 0, 0, 0, 2, 0}, 0, 1},
     {"a step", {5, SUM, 1, 0, 7, 0, 0}, {5, SUM, 1, 0, 2, 0, 0}, 0, 0},
+    {"a way", HEAD(5, SUM), {.seq = 5, .kind = SUM, .step = HEAD_RING}, 0, 1},
     {"a send before", {.seq = 4, .kind = WIRE_SEND}, HEAD(5, SUM), 1, 1},
     {"a send behind", {.seq = 5, .kind = WIRE_SEND}, HEAD(5, SUM), 1, 0},
     {"a sum that is over", HEAD(5, SUM), {.seq = 5, .kind = WIRE_RECV}, 0, 1},

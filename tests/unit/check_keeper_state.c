@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_keeper.h"
@@ -147,6 +148,76 @@ START_TEST(test_keeper_state_is_not_needed)
 }
 END_TEST
 
+/* The newest becomes damaged when it has been found whole, and is being loaded:
+ * once its states have a place. */
+static void *damage_newest(void *ctx, const struct ddp_tensor *t)
+{
+    static const char name[] = "s/step-000000000002.r1.01234567.safetensors";
+    int *asked = ctx;
+    struct stat st;
+    (void)t;
+    if ((*asked)++ > 0)
+        return NULL;
+    ck_assert_int_eq(stat(name, &st), 0);
+    damage_file(name, st.st_size - 1); /* of the states, behind the first */
+    return NULL;
+}
+
+/* What is loaded instead has no states: those of the damaged one are no
+ * rank's. */
+START_TEST(test_keeper_state_of_a_refused_one_is_forgotten)
+{
+    int asked = 0;
+    struct ddp_kept kept = {.size = sizeof(kept)};
+    in_round(INSTANCE, 1);
+    struct worker *w = start_node(0, 0, false);
+    RT_OK(worker_save(w, 1, true), w->e);
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    worker_stop(w);
+    w = start_node(0, MAX, false);
+    set(w, "only", 0, 2);
+    RT_OK(worker_save(w, 2, true), w->e);
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    RT_OK(ddp_keeper_load_into(w->k, damage_newest, &asked, NULL, 0, &kept,
+                               &w->e),
+          w->e);
+    ck_assert_int_eq(kept.step, 1);
+    ck_assert(has(w, 0, NULL));
+    worker_stop(w);
+}
+END_TEST
+
+/* Notes a tensor that is not the program's. */
+static void *note_names(void *ctx, const struct ddp_tensor *t)
+{
+    int *strange = ctx;
+    if (strcmp(t->name, "big") != 0 && strcmp(t->name, "small") != 0)
+        (*strange)++;
+    return NULL;
+}
+
+/* A program that takes all that there is, and has no states of ranks, would
+ * take old ones for a tensor of its own, and save them again. */
+START_TEST(test_keeper_states_are_no_tensor_of_the_program)
+{
+    in_round(INSTANCE, 1);
+    for (int i = 0; i < 2; i++) {
+        int strange = 0;
+        struct worker *w = start_node(0, i == 0 ? MAX : 0, false);
+        if (i == 0) {
+            set(w, "only", 0, 1);
+            RT_OK(worker_save(w, 1, true), w->e);
+            RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+        }
+        RT_OK(ddp_keeper_load_into(w->k, note_names, &strange, NULL, 0, NULL,
+                                   &w->e),
+              w->e);
+        ck_assert_int_eq(strange, 0);
+        worker_stop(w);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("keeper_state");
@@ -156,6 +227,8 @@ int main(void)
     tcase_add_loop_test(t, test_keeper_state_of_each_rank_comes_back, 0, 2);
     tcase_add_test(t, test_keeper_state_is_that_of_what_was_loaded);
     tcase_add_test(t, test_keeper_state_is_not_needed);
+    tcase_add_test(t, test_keeper_state_of_a_refused_one_is_forgotten);
+    tcase_add_test(t, test_keeper_states_are_no_tensor_of_the_program);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

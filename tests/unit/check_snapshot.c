@@ -251,6 +251,21 @@ START_TEST(test_snapshot_load_of_some_tensors)
 }
 END_TEST
 
+/* A pair without a key is the program's error, and no crash. */
+START_TEST(test_snapshot_load_of_a_pair_without_key_is_refused)
+{
+    struct ddp_error e;
+    struct ddp_kv kv[2] = {{.key = "step"}, {.key = NULL}};
+    save(1);
+    ck_assert_int_eq(ddp_snapshot_load(d, "s", NULL, 0, kv, 2, NULL, &e), -1);
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+    ck_assert_ptr_nonnull(strstr(e.text, "key 1 "));
+    ck_assert_int_eq(
+        ddp_snapshot_load_into(d, "s", NULL, NULL, kv, 2, NULL, &e), -1);
+    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
+}
+END_TEST
+
 /* Missing, other dtype, other shape, other dims, twice: USAGE, no damage. */
 START_TEST(test_snapshot_load_into_another_model_is_refused)
 {
@@ -612,6 +627,7 @@ static Suite *snapshot_suite(void)
     tcase_add_test(t, test_snapshot_next_save_keeps_the_one_before);
     tcase_add_test(t, test_snapshot_save_after_a_killed_one_leaves_nothing);
     tcase_add_test(t, test_snapshot_load_of_some_tensors);
+    tcase_add_test(t, test_snapshot_load_of_a_pair_without_key_is_refused);
     tcase_add_test(t, test_snapshot_load_into_another_model_is_refused);
     tcase_add_test(t, test_snapshot_of_another_instance_is_foreign);
     tcase_add_test(t, test_snapshot_save_refuses_bad_arguments);

@@ -128,6 +128,11 @@ static int cube_broadcast(
 
 /* -- much data: the ring --------------------------------------------------- */
 
+static void go_round(struct comm_cpu *c)
+{
+    c->wire.head.step = HEAD_RING;
+}
+
 /* The world's blocks of an array: the first `rest` are one element longer. */
 struct blocks {
     uint8_t *data;
@@ -279,6 +284,7 @@ allreduce(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
             average(call, call->out, call->count, world);
         return rc;
     }
+    go_round(c);
     if (ring_reduce(c, &b, combine, err) != 0)
         return -1;
     size_t n;
@@ -293,6 +299,7 @@ broadcast(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
     size_t len = comm_call_len(call);
     if (len < SMALL_MAX)
         return cube_broadcast(c, call->out, len, call->peer, err);
+    go_round(c);
     return ring_broadcast(c, call->out, len, call->peer, err);
 }
 
@@ -306,6 +313,7 @@ allgather(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
         memmove(place, call->in, len);
     if (total >= SMALL_MAX) {
         struct blocks b = split(all, world, len, c->base.world);
+        go_round(c);
         return ring_gather(c, &b, c->base.rank, err);
     }
     /* All others' places zero: then a bitwise or is a gather. */

@@ -43,7 +43,8 @@ bool head_fits(const struct wire_head *got, const struct wire_head *awaited)
 
 /* All calls before the own one are done. Of each number there is one
  * collective, then come messages between two ranks. Of two ranks that send to
- * each other and do nothing else meanwhile none receives. */
+ * each other and do nothing else meanwhile none receives. Of one collective
+ * that goes two ways, the lengths differ. */
 bool head_is_stray(const struct wire_head *got,
                    const struct wire_head *own,
                    bool sending)
@@ -57,7 +58,8 @@ bool head_is_stray(const struct wire_head *got,
     if (is_between(got))
         return false; /* its sender has finished the collective */
     return got->kind != own->kind || got->dtype != own->dtype ||
-           got->op != own->op || got->root != own->root;
+           got->op != own->op || got->root != own->root ||
+           ((got->step ^ own->step) & HEAD_RING) != 0;
 }
 
 void head_describe(char text[HEAD_TEXT], const struct wire_head *h)

@@ -14,11 +14,16 @@ struct wire_head {
     uint16_t kind; /* enum wire_kind; between two ranks always WIRE_SEND */
     uint8_t dtype;
     uint8_t op;
-    uint32_t step; /* WIRE_SEND: enum head_manner */
+    uint32_t step; /* of the collective, with HEAD_RING; WIRE_SEND: enum
+                    * head_manner */
     uint32_t root;
     uint64_t len; /* of the data behind it */
 };
 _Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
+
+/* In each step of a collective that goes round the ring, not over the
+ * hypercube: which way it goes depends on its length. */
+#define HEAD_RING 0x80000000u
 
 /* How a message between two ranks is sent. */
 enum head_manner {

@@ -186,7 +186,7 @@ struct wire_xfer wire_message(const struct wire *w,
     ddp_assert(peer != NULL);
     struct wire_xfer x = {
         .peer = peer, .head = w->head, .data = data, .len = len};
-    x.head.step = step;
+    x.head.step |= step;
     x.head.len = len;
     return x;
 }

@@ -126,6 +126,7 @@ int wire_attend(struct wire *w,
  */
 int wire_end(struct wire *w, int rc, const struct ddp_err *err);
 
+/* `step` is below HEAD_RING; the wire's own head may have that. */
 struct wire_xfer wire_message(const struct wire *w,
                               struct wire_peer *peer,
                               uint32_t step,

@@ -232,6 +232,7 @@ static int load(struct keeper_load *l,
         /* A peer may say that we offered something when we have nothing. */
         bool mine = reader == l->k->comm->rank && l->at < l->n;
         share.mine = mine ? &l->list[l->at] : NULL;
+        keeper_ranks_begin(l->k); /* not the states of one that was refused */
         rc = keeper_share(&share, wanted, err);
         /* What only another rank refuses is offered again. */
         if (rc > 0 && mine && !share.found_whole)
@@ -288,8 +289,8 @@ static int load_all(struct ddp_keeper *k,
     struct snapshot_wanted wanted = *given;
     wanted.place = place_one;
     wanted.place_ctx = &ctx;
-    int rc = snapshot_check_tensors(wanted.tensors, wanted.ntensors, &why);
-    keeper_ranks_begin(k);
+    int rc = snapshot_check_wanted(&wanted, &why);
+    keeper_ranks_begin(k); /* nor those of the load before */
     if (rc == 0)
         rc = begin(&l, &why);
     rc = keeper_agree(k->comm, rc, &why);

@@ -145,6 +145,18 @@ void snapshot_header_free(struct snapshot_header *h)
     *h = (struct snapshot_header){0};
 }
 
+/* -- what is wanted -------------------------------------------------------- */
+
+int snapshot_check_wanted(const struct snapshot_wanted *wanted,
+                          struct ddp_err *err)
+{
+    for (size_t i = 0; i < wanted->nmeta; i++)
+        if (wanted->meta[i].key == NULL)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "key %zu of the metadata is missing", i);
+    return snapshot_check_tensors(wanted->tensors, wanted->ntensors, err);
+}
+
 /* -- one image ------------------------------------------------------------- */
 
 /* Where a tensor of the file goes. */
@@ -431,7 +443,7 @@ static int load_newest(struct ddp *d,
 {
     struct ddp_err why;
     struct ddp_snapshot_info full = {.size = 0};
-    if (snapshot_check_tensors(wanted->tensors, wanted->ntensors, &why) != 0)
+    if (snapshot_check_wanted(wanted, &why) != 0)
         return rt_fail(err, &why);
     int rc = load_one(d, path, wanted, &full, &why);
     /* Not after USAGE, which the older one would only repeat, nor if there is

@@ -77,6 +77,10 @@ struct snapshot_wanted {
     void *place_ctx;
 };
 
+/* USAGE: snapshot_check_tensors, or a pair has no key. */
+int snapshot_check_wanted(const struct snapshot_wanted *wanted,
+                          struct ddp_err *err);
+
 /* The run and the round that wrote it. */
 struct snapshot_fence {
     char instance[33];
