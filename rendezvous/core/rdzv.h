@@ -190,6 +190,9 @@ int rdzv_owed(const struct rdzv *r);
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 
+/* How many runs have ended here and are remembered. */
+int rdzv_ended_runs(const struct rdzv *r);
+
 /* Asserts the invariants of ddprun-protocol(7), as far as the server sees them,
  * and which fields are set in which state. Takes time for each node: the
  * simulator and builds with SAN call it after each step. */

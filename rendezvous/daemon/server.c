@@ -207,6 +207,15 @@ static void on_check(uv_check_t *check)
         on_tick_due(s);
 }
 
+/* Whoever tells where a run is served may have lost its host before it could
+ * close that connection: when a run has ended here, none is waited for. */
+static bool is_idle(const struct server *s)
+{
+    return s->served && rdzv_nodes(s->rdzv) == 0 &&
+           rdzv_live_runs(s->rdzv) == 0 &&
+           (s->tellers == 0 || rdzv_ended_runs(s->rdzv) > 0);
+}
+
 static void step(struct server *s, const struct rdzv_event *ev)
 {
     struct rdzv_actions out = {.emit = act, .ctx = s};
@@ -215,8 +224,7 @@ static void step(struct server *s, const struct rdzv_event *ev)
     s->served |= rdzv_nodes(s->rdzv) > 0;
     if (s->then != NULL)
         return; /* the timer is server_end's */
-    if (s->served && s->conf.on_idle != NULL && s->tellers == 0 &&
-        rdzv_nodes(s->rdzv) == 0 && rdzv_live_runs(s->rdzv) == 0) {
+    if (s->conf.on_idle != NULL && is_idle(s)) {
         s->conf.on_idle(s->conf.ctx);
         return;
     }

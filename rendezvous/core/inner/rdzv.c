@@ -451,6 +451,14 @@ int rdzv_live_runs(const struct rdzv *r)
     return n;
 }
 
+int rdzv_ended_runs(const struct rdzv *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->limits.runs_max; i++)
+        n += r->runs[i].state == RUN_ENDED;
+    return n;
+}
+
 /* -- what must always hold ------------------------------------------------- */
 
 void rdzv_check(const struct rdzv *r)
