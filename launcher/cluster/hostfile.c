@@ -8,7 +8,8 @@
 #include "launcher/cluster/hostlist.h"
 #include "rendezvous/base/opts.h"
 
-#define BLANKS " \t\r"
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define BLANKS          " \t\r"
 
 /* -- one host -------------------------------------------------------------- */
 
@@ -172,7 +173,10 @@ int hostfile_read(struct listed_hosts *l,
     char line[HOSTFILE_LINE_MAX + 1];
     int number = 0;
     ddp_assert(l->n == 0);
-    for (const char *p = text; *p != '\0';) {
+    const char *p = text;
+    if (strncmp(p, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+        p += strlen(BYTE_ORDER_MARK); /* an editor's; nobody can see it */
+    while (*p != '\0') {
         size_t len = strcspn(p, "\n");
         if (++number > HOSTFILE_LINES_MAX)
             return ddp_err_set(err, DDP_E_USAGE,

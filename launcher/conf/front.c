@@ -23,14 +23,31 @@ bool conf_has_hosts(const struct opts *o)
     return conf_said(o, OPTIONS_hosts) || conf_said(o, OPTIONS_hostfile);
 }
 
-/* A launcher on a host is told so; from a user it is a variable that is not
- * set, and this node alone would be the whole job. */
+/* Who gives one of these means a list of hosts, and has forgotten it. */
+static int check_list_is_there(const struct opts *o, struct ddp_err *err)
+{
+    static const int of_list[] = {OPTIONS_launch_with, OPTIONS_launch_timeout,
+                                  OPTIONS_export};
+    for (size_t i = 0; i < sizeof(of_list) / sizeof(of_list[0]); i++)
+        if (o->value[of_list[i]].source == OPTS_FROM_LINE) {
+            ddp_err_set(err, DDP_E_USAGE,
+                        "has no effect without a list of hosts; add --hosts or "
+                        "--hostfile");
+            return conf_blame(o, of_list[i], err);
+        }
+    return 0;
+}
+
+/* A launcher on a host is told that both are empty; from a user it is a
+ * variable that is not set, and this node alone would be the whole job. */
 int conf_check_hosts(const struct opts *o, struct ddp_err *err)
 {
     bool hosts = o->value[OPTIONS_hosts].source == OPTS_FROM_LINE;
     bool file = o->value[OPTIONS_hostfile].source == OPTS_FROM_LINE;
-    if (conf_has_hosts(o) || hosts == file)
+    if (conf_has_hosts(o) || (hosts && file))
         return 0;
+    if (!hosts && !file)
+        return check_list_is_there(o, err);
     ddp_err_set(err, DDP_E_USAGE, "must not be empty");
     return conf_blame(o, hosts ? OPTIONS_hosts : OPTIONS_hostfile, err);
 }

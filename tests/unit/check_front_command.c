@@ -254,6 +254,10 @@ static const struct {
     {"", "--hostfile= prog", "--hostfile=: must not be empty"},
     {"", "--hosts= prog", "--hosts=: must not be empty"},
     {SCRIPT, "--hosts= prog", "--hosts=: must not be empty"},
+    {"", "--launch_with=rsh prog",
+     "--launch_with=rsh: has no effect without a list of hosts; add --hosts or "
+     "--hostfile"},
+    {"", "--export=HOME prog", "--export=HOME: has no effect without a list"},
     {"", "--hosts=a,b --node_rank=0 prog",
      "--node_rank cannot be used where one line starts the launchers"},
     {"", "--hosts=a,b --standalone prog", "--standalone cannot be used where"},

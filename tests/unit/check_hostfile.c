@@ -36,6 +36,9 @@ static const struct {
     {"user@a slots=1\nb.example.org\n10.0.0.3",
      "user@a=1 b.example.org=0 10.0.0.3=0"},
     {"a slots=4096", "a=4096"},
+    {"\xef\xbb\xbf"
+     "a slots=4\n",
+     "a=4"}, /* a byte order mark */
     /* -- MPICH ---- */
     {"a:4\nb:1\nc\n", "a=4 b=1 c=0"},
     /* -- PBS ---- */
