@@ -409,6 +409,15 @@ static void note_place(struct step *s)
     a->leased = now;
 }
 
+/* The workers are of an instance that this node has given up. Its server waits
+ * for their lease, and knows of no other server's grants. */
+static bool are_of_another_instance(const struct agent *a)
+{
+    return a->alive > 0 && a->vote.promised_in[0] != '\0' &&
+           a->round.world.instance[0] != '\0' &&
+           strcmp(a->vote.promised_in, a->round.world.instance) != 0;
+}
+
 /* The newest grant counts, be it longer or shorter than those before. */
 void agent_on_lease(struct step *s, const struct msg_lease *l)
 {
@@ -430,7 +439,10 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
     int64_t lease_us = l->grant_ms * MONO_MS;
     if (a->work == AGENT_NONE)
         lease_us = mono_min(lease_us, agent_short_lease_us(a));
-    a->lease_until_us = mono_after(a->session.granted_us, lease_us);
+    int64_t until_us = mono_after(a->session.granted_us, lease_us);
+    if (are_of_another_instance(a))
+        until_us = mono_min(until_us, a->lease_until_us);
+    a->lease_until_us = until_us;
 }
 
 /* -- time ------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
  * one that is of no use, and where it is sent.
  */
 #include <check.h>
+#include <signal.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -327,6 +328,24 @@ START_TEST(test_failover_node_gives_an_instance_up_once)
 }
 END_TEST
 
+/* The server of its own instance counts how long the lease of its workers runs,
+ * and knows of no other grants: those are for what comes after. */
+START_TEST(test_failover_lease_of_another_instance_is_not_for_the_workers)
+{
+    run_voted();
+    int64_t until_us = agent_lease_until_us(&agent);
+    show(3, "t", "older");
+    ck_assert_str_eq(did, "send:promise send:beat ");
+    pass(100 * MONO_MS);
+    lease(agent.session.beat_seq, 800);
+    ck_assert_int_eq(agent_lease_until_us(&agent), until_us);
+    both_die(SIGKILL);
+    pass(100 * MONO_MS);
+    lease(agent.session.beat_seq, 800);
+    ck_assert_int_gt(agent.lease_until_us, until_us);
+}
+END_TEST
+
 /* Without failover, too. */
 START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
 {
@@ -403,6 +422,7 @@ static void add_tests(TCase *t)
         test_failover_newcomer_returns_from_where_it_was_sent,
         test_failover_server_in_office_sends_nobody_on,
         test_failover_node_gives_an_instance_up_once,
+        test_failover_lease_of_another_instance_is_not_for_the_workers,
         test_agent_list_of_endpoints_is_tried_in_order,
         test_agent_list_waits_for_its_first_address_and_says_so,
     };
