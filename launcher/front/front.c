@@ -16,8 +16,8 @@
  * - A signal: each proxy is told. Where none has answered, a signal that ends
  *   the job kills the child STARTING_US later, a second one at once.
  * - Some launchers have ended, and a host is silent (it is dead, or its cable
- * is cut): proxies are asked whether they live, and a child of which none
- * answers ASKED times is killed.
+ *   is cut): proxies are asked whether they live, and a child of which none
+ *   answers ASKED times is killed.
  * - This process is killed or frozen, or a connection is lost: the proxies see
  *   the end of stdin, or (over ssh) no word for BEATS_MS, and end all.
  * - The console takes nothing: streams are not read, and beats go on.
@@ -681,11 +681,12 @@ int front_run(const struct conf *c,
         say(&f, "%d other launcher%s reported the same", f.reports.repeated,
             f.reports.repeated == 1 ? "" : "s");
     drain(&f);
+    int status = status_of(&f);
     for (int i = 0; i < f.n; i++)
         front_child_free(&f.child[i]);
     free(f.child);
     free(f.fds);
-    return status_of(&f);
+    return status;
 }
 
 int front_dry_run(const struct conf *c,

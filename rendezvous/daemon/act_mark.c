@@ -88,9 +88,10 @@ static void remove_old(const char *name)
     char path[sizeof(FOLDER) + NAME_MAX_LEN];
     struct page was = {.magic = 0};
     struct stat st;
-    if (strlen(name) >= NAME_MAX_LEN)
+    if (strlen(name) > NAME_MAX_LEN)
         return;
-    (void)snprintf(path, sizeof(path), FOLDER "%s", name); /* fits */
+    (void)snprintf(path, sizeof(path), FOLDER "%.*s", NAME_MAX_LEN, /* fits */
+                   name);
     if (lstat(path, &st) != 0 || time(NULL) - st.st_mtime < OLD_US / MONO_S)
         return;
     int fd = open_locked(path, 0);
