@@ -188,6 +188,7 @@ check-tree:
 	scripts/check-man
 	scripts/check-format
 	scripts/run-tests --self-test
+	tests/e2e/lib/check-run
 	scripts/skip --self-test
 	scripts/messages --self-test
 	scripts/messages --check

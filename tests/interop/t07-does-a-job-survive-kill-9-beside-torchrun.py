@@ -7,7 +7,8 @@ from collections import Counter
 
 from interop import *
 
-ROUNDS = 2  # of each script, on each launcher, in turn
+# Of each script, on each launcher, in turn.
+ROUNDS = int(os.environ.get("INTEROP_ROUNDS", "1"))
 OURS_S = 200  # from the kill to the end
 TIMES_OURS, LEAST_S = 3, 20  # what torchrun gets for that
 os.environ |= {"EPOCH_PAUSE": "0.2", "OMP_NUM_THREADS": "1"}

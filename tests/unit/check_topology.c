@@ -313,12 +313,15 @@ END_TEST
 int main(void)
 {
     Suite *s = suite_create("topology");
-    TCase *t = tcase_create("fast");
-    tcase_add_checked_fixture(t, setup, scratch_leave);
+    TCase *t = tcase_create("cpus");
+    tcase_add_checked_fixture(t, scratch_enter, scratch_leave);
     tcase_add_loop_test(t, test_cpus_lists_are_read_and_written, 0, 14);
     tcase_add_test(t, test_cpus_long_lists_are_cut);
     tcase_add_loop_test(t, test_cpus_quota_is_found, 0,
                         (int)(sizeof(quotas) / sizeof(quotas[0])));
+    suite_add_tcase(s, t);
+    t = tcase_create("fast"); /* which only read the files */
+    tcase_add_unchecked_fixture(t, setup, scratch_leave);
     tcase_add_loop_test(t, test_topology_seats_are_bound, 0,
                         (int)(sizeof(bindings) / sizeof(bindings[0])));
     tcase_add_test(t, test_topology_impossible_seats_are_told);

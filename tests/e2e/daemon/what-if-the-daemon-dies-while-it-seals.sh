@@ -14,7 +14,7 @@ come()
 {
     node_on "$1" "$1" --rdzv_id="$2" --nnodes=2 --max_restarts=1 \
         --rdzv_endpoint=server:29500 \
-        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=2,is_host=0 ./careful
+        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=4,is_host=0 ./careful
 }
 
 again()

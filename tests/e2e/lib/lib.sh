@@ -70,7 +70,7 @@ skip()
 # need_root WHAT FOR: or this scenario is skipped. tests/e2e/run counts those.
 need_root()
 {
-    echo real >"$E2E_WORK/needs"
+    echo real >"$E2E_NEEDS"
     [ "$(id -u)" -eq 0 ] || skip "needs root, $*"
 }
 
@@ -78,7 +78,7 @@ need_root()
 # tests/e2e/run asks again.
 need_namespace_root()
 {
-    echo namespace >"$E2E_WORK/needs"
+    echo namespace >"$E2E_NEEDS"
     [ "$(id -u)" -eq 0 ] || skip "needs root, $*"
 }
 
@@ -205,17 +205,15 @@ wait_listener()
 BEGAN_MS=$(now_ms)
 WAITED_MS=$(waited_ms)
 
-BEGAN_MS=$(now_ms)
-WAITED_MS=$(waited_ms)
-
 # -- starting -----------------------------------------------------------------
 
 # free_port: one that nobody listens on, below the range that the kernel gives
-# to those who do not ask.
+# to those who do not ask, and not of those for a scenario that runs beside us.
 free_port()
 {
+    _first=$((20000 + 1000 * (${E2E_SLOT:-0} % 10)))
     while :; do
-        _port=$(shuf -i 20000-29999 -n 1)
+        _port=$(shuf -i $_first-$((_first + 989)) -n 1)
         _hex=$(printf ':%04X ' "$_port")
         grep -qs "$_hex" /proc/net/tcp /proc/net/tcp6 || break
     done

@@ -50,6 +50,7 @@ for name in a b; do
 done
 wait_round 1 2
 kill -INT "$(pid_of b)"
+wait_for 'signal 2 (SIGINT)' b.err
 set -- --nnodes=1:2 --rdzv_endpoint="localhost:$port" "$WORKER" gate
 node c "$@"
 ends_with 130 a

@@ -90,7 +90,7 @@ for try in 1 2 3 4 5; do
 done
 has 'exit code 3' it.err
 has_not 'last lines' it.err
-[ $best -lt 90 ] || fail "a failure without a word takes $best ms"
+in_time 90 $best 'a failure without a word'
 
 # Nothing to tell, but asked for; and a place where nothing can be written.
 launch 0 --report=fine true

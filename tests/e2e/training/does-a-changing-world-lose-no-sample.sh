@@ -2,7 +2,7 @@
 # The world changes 4, 2, 3, 4 while a job trains, by nodes that die and come,
 # and by launches over one folder of snapshots: does each sample of each epoch
 # count once?
-# limit: 60
+# limit: 120
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 . "$E2E_LIB/trainer.sh"
