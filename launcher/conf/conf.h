@@ -54,11 +54,12 @@ struct conf_endpoint {
 
 /* A value that was taken from the scheduler. */
 struct conf_found {
-    char option[32];  /* "nnodes" */
+    bool variable;    /* of the workers, no option */
+    char name[32];    /* "nnodes" */
     char text[300];   /* its value, as on a command line */
     const char *from; /* the variable */
 };
-#define CONF_FOUND_MAX 6
+#define CONF_FOUND_MAX 8
 
 /* Whether this process starts launchers on other hosts, and is none itself. */
 enum conf_front_kind {

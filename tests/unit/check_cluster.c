@@ -98,6 +98,8 @@ static void found_text(const struct cluster *f, char out[1024])
         n += (size_t)snprintf(out + n, 1024 - n, " %s", f->run_id);
     if (f->script)
         n += (size_t)snprintf(out + n, 1024 - n, " script");
+    if (f->interface_from != NULL)
+        n += (size_t)snprintf(out + n, 1024 - n, " by %s", f->interface);
     while (n > 0 && out[n - 1] == ',')
         out[--n] = '\0';
 }
@@ -260,10 +262,14 @@ static const struct row rows[] = {
     {"SM_HOSTS=[\"algo-1\",\"algo-1\"];" SM, NULL, NULL, "the host algo-1 is there twice"},
     {"SM_HOSTS=[\"algo-1\",\"\"];" SM, NULL, NULL, "'' is not a host name"},
     {"SM_HOSTS=[\"algo 1\"];" SM, NULL, NULL, "'algo 1' is not a host name"},
-    {"SM_CURRENT_HOST=algo-2", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=eth1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500, by eth1"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500"},
+    {SM ";SM_NETWORK_INTERFACE_NAME==eth1,eth2", NULL, NULL, "SM_NETWORK_INTERFACE_NAME==eth1,eth2: must be the name of a network interface, such as eth0"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=a123456789012345", NULL, NULL, "SM_NETWORK_INTERFACE_NAME=a123456789012345: must be the name"},
+    {"SM_CURRENT_HOST=algo-2", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500, by eth0"},
     {"TRAINING_JOB_NAME=t-1", "bare", NULL, "nothing"},
     {"SM_CURRENT_HOST=algo-2", "bare", NULL, "and /opt/ml/input/config/resourceconfig.json cannot be read: No such file"},
-    {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1"},
+    {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1 by eth0"},
 
     /* -- AWS Batch ---- */
     {BATCH "AWS_BATCH_JOB_NODE_INDEX=0", "ip-10-0-0-1", NULL, "awsbatch 4 nodes, node 0, ip-10-0-0-1:23004, awsbatch-4c-1#1"},
