@@ -267,6 +267,9 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
         return take_script(&l);
     if (fill(&l) < 0)
         return -1;
+    if (f.rank_from != NULL)
+        (void)snprintf(c->place, sizeof(c->place), "%s %s %d", f.name, f.run_id,
+                       f.rank);
     if (c->found_len > 0)
         tell(c, o, &f, host);
     return 0;
