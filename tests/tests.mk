@@ -155,6 +155,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
+	check-manifests \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -180,6 +181,8 @@ check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all
 	tests/interop/check $(B) $*
+check-manifests:
+	tests/manifests/check
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
