@@ -203,6 +203,7 @@ help:
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'
 	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
+	@echo 'make check-gridengine  ddprun under a real Grid Engine: root'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'

@@ -155,7 +155,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
-	check-manifests \
+	check-manifests check-gridengine \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -181,6 +181,8 @@ check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all
 	tests/interop/check $(B) $*
+check-gridengine: all
+	tests/gridengine/run $(B)
 check-manifests:
 	tests/manifests/check
 check-tree:

@@ -10,6 +10,7 @@
  * Failure modes: a value that cannot be is an error and never ignored, since a
  * launcher that goes on without it would train alone, on each node.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +27,23 @@ static int take_file(const struct cluster_env *env,
                      struct cluster *f,
                      struct ddp_err *err)
 {
+    static const char add[] =
+        ", perhaps because this is not the first of them: add --nnodes and "
+        "--rdzv_endpoint, or start ddprun on the first one only, with --hosts "
+        "or --hostfile";
     const char *path = cluster_var(env, row->hosts, &f->head_from);
     const char *own = row->refine == cluster_own_place ? env->host : NULL;
     if (path == NULL)
         return ddp_err_set(err, DDP_E_USAGE,
                            "%s: %s is not set, so the hosts of the job are "
-                           "not known",
-                           f->job, row->hosts);
+                           "not known%s",
+                           f->job, row->hosts, add);
     char *text = env->read_file(path);
     if (text == NULL)
-        return ddp_err_sys(err, DDP_E_USAGE,
-                           "%s: cannot read the list of its hosts, %s=%.150s",
-                           f->job, row->hosts, path);
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s: cannot read the list of its hosts, "
+                           "%s=%.100s: %s%s",
+                           f->job, row->hosts, path, strerror(errno), add);
     int rc = cluster_take_hosts(f, row->form, text, row->hosts, own, err);
     free(text);
     return rc;

@@ -155,6 +155,16 @@ static int cut_slots(char *word, int *slots, struct ddp_err *err)
 
 /* -- a file ---------------------------------------------------------------- */
 
+/* Grid Engine's "node1 4 queue@node1 UNDEFINED": whether the number of slots
+ * and two more words are all that follows the host. */
+static bool is_pe_line(const char *rest, int *slots)
+{
+    char number[16];
+    int end = 0;
+    return sscanf(rest, "%15s %*s %*s %n", number, &end) == 1 && end > 0 &&
+           rest[end] == '\0' && read_slots(number, slots);
+}
+
 /* One word behind the host. */
 static int read_word(const char *word, int *slots, struct ddp_err *err)
 {
@@ -185,6 +195,8 @@ read_line(struct listed_hosts *l, char *line, int number, struct ddp_err *err)
     char *host = strtok_r(line, BLANKS, &save);
     if (host == NULL)
         return 0;
+    if (is_pe_line(save, &slots))
+        return add(l, host, slots, number, err);
     if (cut_slots(host, &slots, err) < 0)
         return -1;
     for (const char *word; (word = strtok_r(NULL, BLANKS, &save)) != NULL;)

@@ -73,6 +73,10 @@ const struct cluster_row cluster_rows[] = {
     {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
      .marks = "PE_HOSTFILE JOB_ID", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
      .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
+    /* on the other hosts of such a job, where qrsh -inherit tells no list */
+    {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
+     .marks = "SGE_TASK_ID JOB_ID PE", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
+     .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
 };
 /* clang-format on */
 const int cluster_rows_len = sizeof(cluster_rows) / sizeof(cluster_rows[0]);

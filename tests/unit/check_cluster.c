@@ -324,7 +324,7 @@ static const struct row rows[] = {
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/others", NULL, NULL, "PBS_NODEFILE does not have this host, n2, among its 2 hosts (the first is a)"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/empty", NULL, NULL, "PBS_NODEFILE: must name at least one host"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/bad", NULL, NULL, "PBS_NODEFILE: line 3: 'n/3' is not a host name"},
-    {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/gone", NULL, NULL, "PBS job 4.head: cannot read the list of its hosts, PBS_NODEFILE=/pbs/gone: No such file"},
+    {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/gone", NULL, NULL, "PBS job 4.head: cannot read the list of its hosts, PBS_NODEFILE=/pbs/gone: No such file or directory, perhaps because this is not the first of them: add --nnodes"},
     {"PBS_JOBID=4.head", NULL, NULL, "PBS job 4.head: PBS_NODEFILE is not set"},
 
     /* -- LSF ---- */
@@ -347,6 +347,11 @@ static const struct row rows[] = {
     {"JOB_ID=5;PE_HOSTFILE=/sge/two", "n3", NULL, "PE_HOSTFILE does not have this host, n3"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/bad", NULL, NULL, "PE_HOSTFILE: line 2: a number of slots must stand behind the host n2"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/gone", NULL, NULL, "cannot read the list of its hosts, PE_HOSTFILE=/sge/gone"},
+
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;NHOSTS=1", NULL, NULL, "Grid Engine job 5: PE_HOSTFILE is not set, so the hosts of the job are not known, perhaps because this is not the first of them: add --nnodes and --rdzv_endpoint"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23005, sge-5"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;NHOSTS=1", NULL, NULL, "nothing"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp", NULL, "none", "nothing"},
 
     /* -- several sources ---- */
     {SM ";" STEP, NULL, NULL, "SLURM_STEP_NUM_NODES=3 (Slurm job 17) and SM_HOSTS=2 (SageMaker job) contradict each other: add --cluster=slurm or --cluster=sagemaker"},

@@ -41,6 +41,13 @@ static const struct {
      "a=4"}, /* a byte order mark */
     /* -- MPICH ---- */
     {"a:4\nb:1\nc\n", "a=4 b=1 c=0"},
+    /* -- Grid Engine ---- */
+    {"a 4 main.q@a UNDEFINED\nb 2 main.q@b <NULL>\n", "a=4 b=2"},
+    {"a 4 main.q@a UNDEFINED\na 2 other.q@a UNDEFINED\n",
+     "F:2: the host a is there twice"},
+    {"a 0 main.q@a UNDEFINED\n", "F:1: '0' is not understood"},
+    {"a 4 main.q@a\n", "F:1: '4' is not understood"},
+    {"a 4 main.q@a UNDEFINED more\n", "F:1: '4' is not understood"},
     /* -- IPv6 ---- */
     {"[fd00::1]:2\nfd00::2\n[fd00::3]\nme@[::1] slots=3\n",
      "fd00::1=2 fd00::2=0 fd00::3=0 me@::1=3"},
