@@ -172,8 +172,15 @@ static int fill(const struct filling *l)
     const struct cluster *f = l->f;
     bool nnodes = conf_said(l->o, OPTIONS_nnodes);
     bool several = nnodes || (f->nnodes_from != NULL && f->nnodes > 1);
-    if (!nnodes && f->nnodes_from == NULL)
-        return 0; /* tells nothing without a number of nodes */
+    if (!nnodes && f->nnodes_from == NULL) {
+        /* A sweep, or a job whose user has forgotten the number. */
+        conf_note(l->c,
+                  "%s: this is node %d, but how many nodes there are is not "
+                  "told: it is a job of its own; --nnodes=N makes one job of "
+                  "all, --standalone leaves this line out",
+                  f->job, f->rank);
+        return 0;
+    }
     if (!nnodes &&
         (offer_number(l, OPTIONS_nnodes, f->nnodes, f->nnodes_from) < 0 ||
          fill_workers(l) < 0))

@@ -198,6 +198,32 @@ START_TEST(test_conf_says_what_it_found)
 }
 END_TEST
 
+/* A node that cannot know of the others says so, unless it is to be alone. */
+START_TEST(test_conf_says_that_the_number_of_nodes_is_not_told)
+{
+    static const struct {
+        const char *line;
+        bool said;
+    } given[] = {{"prog", true},
+                 {"--nnodes=2 --rdzv_endpoint=h:1 prog", false},
+                 {"--nnodes=1 prog", false},
+                 {"--standalone prog", false},
+                 {"--cluster=none prog", false}};
+    for (size_t k = 0; k < sizeof(given) / sizeof(given[0]); k++) {
+        struct conf c;
+        struct ddp_err err;
+        bool said = false;
+        ck_assert_int_eq(
+            conf_line_conf(&c, "JOB_COMPLETION_INDEX=1", given[k].line, &err),
+            0);
+        for (int i = 0; i < c.notes_len; i++)
+            said |= strstr(c.notes[i], "this is node 1, but how many") != NULL;
+        ck_assert_int_eq(said, given[k].said);
+        conf_free(&c);
+    }
+}
+END_TEST
+
 /* An interface is a variable of the workers, unless the user has set it. */
 START_TEST(test_conf_tells_workers_which_interface_the_scheduler_named)
 {
@@ -252,6 +278,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_takes_what_nobody_said_from_the_scheduler,
                         0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(t, test_conf_says_what_it_found);
+    tcase_add_test(t, test_conf_says_that_the_number_of_nodes_is_not_told);
     tcase_add_test(t,
                    test_conf_tells_workers_which_interface_the_scheduler_named);
     tcase_add_test(t, test_conf_help_names_all_schedulers);
