@@ -179,7 +179,8 @@ static void put_found(const struct dry *d)
         return;
     fprintf(d->f, "found       %s\n", c->cluster_job);
     for (int i = 0; i < c->found_len; i++) {
-        fprintf(d->f, "    --%s=", c->found[i].option);
+        fprintf(d->f, "    %s%s=", c->found[i].variable ? "" : "--",
+                c->found[i].name);
         put_word(d->f, c->found[i].text);
         fprintf(d->f, " from %s\n", c->found[i].from);
     }

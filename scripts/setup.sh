@@ -28,7 +28,9 @@ check='clang libclang-rt-dev llvm spin clang-format-14 openssh-client
 # python3-pip: scripts/old-glibc gets a compiler from PyPI.
 long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
     libc6-dev-arm64-cross python3-pip'
-clusters='slurmctld slurmd slurm-client munge iproute2'
+# The libraries are those of Grid Engine, which tests/gridengine unpacks itself.
+clusters='slurmctld slurmd slurm-client munge iproute2
+    libjemalloc2 libmunge2 libtirpc3 libhwloc15 libdb5.3'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 

@@ -155,6 +155,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
+	check-manifests check-gridengine \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -180,6 +181,10 @@ check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all
 	tests/interop/check $(B) $*
+check-gridengine: all
+	tests/gridengine/run $(B)
+check-manifests:
+	tests/manifests/check
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
@@ -213,7 +218,7 @@ check:
 # Everything, whole: hours. What continuous integration has in slices, and what
 # is too slow or hangs too much on luck for it (scripts/slices).
 check-long:
-	scripts/setup.sh --long --interop
+	scripts/setup.sh --long --interop --clusters
 	scripts/skip --list scripts/check-long
 check-all:
 	@for layer in tree circles unit sim fuzz model install e2e interop-old; do \

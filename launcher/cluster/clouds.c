@@ -2,7 +2,8 @@
  * SageMaker, AWS Batch, Volcano, and Kubernetes' Indexed Jobs.
  *
  * SageMaker's list of hosts is in SM_HOSTS if its training toolkit started
- * this, else in a file. AWS Batch tells the address of the main node to all
+ * this, else in a file; so is the network interface, which NCCL and gloo would
+ * have to guess. AWS Batch tells the address of the main node to all
  * others, and the main one serves under its own name. Volcano has a list for
  * each task of the job, under the task's name, which is not told: if there are
  * several, the one counts that has this host at this index. An Indexed Job
@@ -19,13 +20,33 @@
 
 /* -- SageMaker ------------------------------------------------------------- */
 
+/* NCCL takes a list, with '=' and '^' in it: a name has none of these. */
+static int take_interface(struct cluster *f,
+                          const char *name,
+                          const char *from,
+                          struct ddp_err *err)
+{
+    if (name == NULL)
+        return 0;
+    if (strlen(name) >= sizeof(f->interface) || !hostlist_is_name(name))
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s=%.60s: must be the name of a network interface, "
+                           "such as eth0",
+                           from, name);
+    (void)snprintf(f->interface, sizeof(f->interface), "%s", name);
+    f->interface_from = from;
+    return 0;
+}
+
 /* The list and this host, from the text of the file. */
 static int
 read_resources(struct cluster *f, const char *text, struct ddp_err *err)
 {
+    static const char interface[] = "network_interface_name";
     cJSON *all = cJSON_Parse(text);
     const cJSON *hosts = cJSON_GetObjectItemCaseSensitive(all, "hosts");
     const cJSON *own = cJSON_GetObjectItemCaseSensitive(all, "current_host");
+    const cJSON *named = cJSON_GetObjectItemCaseSensitive(all, interface);
     char *list = cJSON_IsArray(hosts) ? cJSON_PrintUnformatted(hosts) : NULL;
     int rc = -1;
     if (list == NULL || !cJSON_IsString(own))
@@ -35,6 +56,9 @@ read_resources(struct cluster *f, const char *text, struct ddp_err *err)
     else
         rc = cluster_take_hosts(f, HOSTS_JSON, list, SAGEMAKER_FILE,
                                 own->valuestring, err);
+    if (rc == 0 && named != NULL)
+        rc = take_interface(f, cJSON_IsString(named) ? named->valuestring : "",
+                            SAGEMAKER_FILE ": network_interface_name", err);
     free(list);
     cJSON_Delete(all);
     return rc;
@@ -49,8 +73,11 @@ int cluster_sagemaker(const struct cluster_env *env,
     const char *from;
     const char *list = cluster_var(env, "SM_HOSTS", &from);
     const char *own = cluster_var(env, "SM_CURRENT_HOST", &from);
+    const char *named = cluster_var(env, "SM_NETWORK_INTERFACE_NAME", &from);
     if (list != NULL && own != NULL)
-        return cluster_take_hosts(f, HOSTS_JSON, list, "SM_HOSTS", own, err);
+        return cluster_take_hosts(f, HOSTS_JSON, list, "SM_HOSTS", own, err) < 0
+                   ? -1
+                   : take_interface(f, named, from, err);
     char *text = env->read_file(SAGEMAKER_FILE);
     if (text == NULL)
         return ddp_err_sys(err, DDP_E_USAGE,

@@ -46,6 +46,8 @@ struct cluster {
     const char *nproc_from;
     char run_id[129];
     const char *run_id_from;
+    char interface[16]; /* of this node, by which the others reach it */
+    const char *interface_from;
     /* This is the job's script: it runs on one node, and no launcher was
      * started on the others. */
     bool script;

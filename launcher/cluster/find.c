@@ -10,6 +10,7 @@
  * Failure modes: a value that cannot be is an error and never ignored, since a
  * launcher that goes on without it would train alone, on each node.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,22 @@
 
 /* -- a list of hosts ------------------------------------------------------- */
 
+#define ELSEWHERE                                                              \
+    ", perhaps because this is not the first of them: add --nnodes and "       \
+    "--rdzv_endpoint, or start ddprun on the first one only, with --hosts or " \
+    "--hostfile"
+
+/* A launcher that goes on without the list would be a job of its own. */
+static int tell_unknown(const struct cluster_row *row,
+                        const struct cluster *f,
+                        struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "%s: %s is not set, so the hosts of the job are not "
+                       "known" ELSEWHERE,
+                       f->job, row->hosts);
+}
+
 /* The file that a variable names. */
 static int take_file(const struct cluster_env *env,
                      const struct cluster_row *row,
@@ -29,15 +46,13 @@ static int take_file(const struct cluster_env *env,
     const char *path = cluster_var(env, row->hosts, &f->head_from);
     const char *own = row->refine == cluster_own_place ? env->host : NULL;
     if (path == NULL)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "%s: %s is not set, so the hosts of the job are "
-                           "not known",
-                           f->job, row->hosts);
+        return tell_unknown(row, f, err);
     char *text = env->read_file(path);
     if (text == NULL)
-        return ddp_err_sys(err, DDP_E_USAGE,
-                           "%s: cannot read the list of its hosts, %s=%.150s",
-                           f->job, row->hosts, path);
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s: cannot read the list of its hosts, "
+                           "%s=%.100s: %s" ELSEWHERE,
+                           f->job, row->hosts, path, strerror(errno));
     int rc = cluster_take_hosts(f, row->form, text, row->hosts, own, err);
     free(text);
     return rc;
@@ -54,6 +69,8 @@ static int take_list(const struct cluster_env *env,
     const char *own = row->refine == cluster_own_place ? env->host : NULL;
     const char *text =
         row->hosts != NULL ? cluster_var(env, row->hosts, &from) : NULL;
+    if (text == NULL && own != NULL)
+        return tell_unknown(row, f, err);
     return text == NULL
                ? 0
                : cluster_take_hosts(f, row->form, text, row->hosts, own, err);

@@ -1,5 +1,6 @@
 #include "launcher/cluster/hostfile.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,13 @@ static int wrong_slots(const char *text, struct ddp_err *err)
                        text, HOSTFILE_SLOTS_MAX);
 }
 
+/* Without a zone: that is another one on each host. */
+static bool is_ip6(const char *text)
+{
+    struct in6_addr addr;
+    return inet_pton(AF_INET6, text, &addr) == 1;
+}
+
 /* A user's name must not look like an option of ssh. */
 static bool is_target(const char *target, const char **name)
 {
@@ -42,7 +50,7 @@ static bool is_target(const char *target, const char **name)
         if (strchr("'\"\\$`;&|<>()@ ", target[i]) != NULL ||
             (unsigned char)target[i] <= ' ' || target[i] == 0x7f)
             return false;
-    return (*name)[0] != '-' && hostlist_is_name(*name);
+    return (*name)[0] != '-' && (hostlist_is_name(*name) || is_ip6(*name));
 }
 
 static struct listed_host *find(const struct listed_hosts *l, const char *name)
@@ -115,17 +123,47 @@ static int add(struct listed_hosts *l,
     return 0;
 }
 
-/* "node1" or "node1:4", which is cut at the colon. */
+/* "user@[fd00::1]" becomes "user@fd00::1", as ssh takes it. What has brackets
+ * and is no such address stays, and is then not a host name. */
+static void take_off_brackets(char *word)
+{
+    size_t len = strlen(word);
+    char *open = strchr(word, '[');
+    if (open == NULL || word[len - 1] != ']')
+        return;
+    word[len - 1] = '\0';
+    if (is_ip6(open + 1))
+        memmove(open, open + 1, strlen(open));
+    else
+        word[len - 1] = ']';
+}
+
+/* "node1" or "node1:4", which is cut at the colon. An IPv6 address has several:
+ * "fd00::1" or "[fd00::1]:4". */
 static int cut_slots(char *word, int *slots, struct ddp_err *err)
 {
-    char *colon = strchr(word, ':');
-    if (colon == NULL)
-        return 0;
-    *colon = '\0';
-    return read_slots(colon + 1, slots) ? 0 : wrong_slots(colon + 1, err);
+    char *close = strchr(word, ']');
+    char *colon = strchr(close != NULL ? close : word, ':');
+    bool counted = colon != NULL && strchr(colon + 1, ':') == NULL;
+    if (counted)
+        *colon = '\0';
+    take_off_brackets(word);
+    return !counted || read_slots(colon + 1, slots)
+               ? 0
+               : wrong_slots(colon + 1, err);
 }
 
 /* -- a file ---------------------------------------------------------------- */
+
+/* Grid Engine's "node1 4 queue@node1 UNDEFINED": whether the number of slots
+ * and two more words are all that follows the host. */
+static bool is_pe_line(const char *rest, int *slots)
+{
+    char number[16];
+    int end = 0;
+    return sscanf(rest, "%15s %*s %*s %n", number, &end) == 1 && end > 0 &&
+           rest[end] == '\0' && read_slots(number, slots);
+}
 
 /* One word behind the host. */
 static int read_word(const char *word, int *slots, struct ddp_err *err)
@@ -157,6 +195,8 @@ read_line(struct listed_hosts *l, char *line, int number, struct ddp_err *err)
     char *host = strtok_r(line, BLANKS, &save);
     if (host == NULL)
         return 0;
+    if (is_pe_line(save, &slots))
+        return add(l, host, slots, number, err);
     if (cut_slots(host, &slots, err) < 0)
         return -1;
     for (const char *word; (word = strtok_r(NULL, BLANKS, &save)) != NULL;)

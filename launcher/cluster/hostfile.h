@@ -3,8 +3,10 @@
  * on the command line (--hosts). Pure: no I/O.
  *
  * A line of a file is a host, in the formats of Open MPI and DeepSpeed
- * (`node1 slots=4`, perhaps with max_slots), MPICH (`node1:4`) and PBS (`node1`
- * on a line for each slot). What follows a # is a comment.
+ * (`node1 slots=4`, perhaps with max_slots), MPICH (`node1:4`), PBS (`node1` on
+ * a line for each slot) and Grid Engine (`node1 4 queue@node1 UNDEFINED`). A
+ * host is a name or an address; an IPv6 address may stand in brackets, and must
+ * in front of a number (`[fd00::1]:4`). What follows a # is a comment.
  */
 #ifndef LAUNCHER_CLUSTER_HOSTFILE_H
 #define LAUNCHER_CLUSTER_HOSTFILE_H
@@ -18,7 +20,7 @@
 
 struct listed_host {
     char *target;     /* owned: "user@node1", as ssh takes it */
-    const char *name; /* in it: "node1" */
+    const char *name; /* in it: "node1", or an address without brackets */
     int slots;        /* 0: not told */
     int line;         /* where it is first; of a list its number, from 1 */
     bool counted;     /* with a number of slots, and so there once only */

@@ -67,11 +67,15 @@ const struct cluster_row cluster_rows[] = {
      .marks = "PBS_JOBID", .id = "PBS_JOBID", .hosts = "PBS_NODEFILE",
      .form = HOSTS_LINES, .is_file = true, .refine = cluster_own_place},
     {.name = "lsf", .title = "LSF job", .rank = CLUSTER_JOB,
-     .marks = "LSB_JOBID LSB_MCPU_HOSTS", .id = "LSB_JOBID",
+     .marks = "LSB_JOBID", .id = "LSB_JOBID",
      .hosts = "LSB_MCPU_HOSTS", .form = HOSTS_PAIRS,
      .refine = cluster_own_place},
     {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
      .marks = "PE_HOSTFILE JOB_ID", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
+     .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
+    /* on the other hosts of such a job, where qrsh -inherit tells no list */
+    {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
+     .marks = "SGE_TASK_ID JOB_ID PE", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
      .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
 };
 /* clang-format on */

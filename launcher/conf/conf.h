@@ -22,6 +22,7 @@
 #define CONF_NNODES_MAX          100000 /* join.nodes_max of messages.def */
 #define CONF_NPROC_MAX           4096
 #define CONF_GPUS_MAX            4096  /* bytes of a list of GPUs */
+#define CONF_OWN_GPUS            8     /* join.gpus of messages.def */
 #define CONF_WINDOW_RESTARTS_MAX 64    /* as BUDGET_WINDOW_MAX, the server's */
 #define CONF_PORT_C10D           29400 /* torchrun's default of an endpoint */
 #define CONF_PORT_STATIC         29500 /* and of --master_port */
@@ -54,11 +55,12 @@ struct conf_endpoint {
 
 /* A value that was taken from the scheduler. */
 struct conf_found {
-    char option[32];  /* "nnodes" */
+    bool variable;    /* of the workers, no option */
+    char name[32];    /* "nnodes" */
     char text[300];   /* its value, as on a command line */
     const char *from; /* the variable */
 };
-#define CONF_FOUND_MAX 6
+#define CONF_FOUND_MAX 8
 
 /* Whether this process starts launchers on other hosts, and is none itself. */
 enum conf_front_kind {
@@ -99,6 +101,8 @@ struct conf {
     char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": that
                                  of the environment */
     bool hip; /* HIP_VISIBLE_DEVICES is set like CUDA_VISIBLE_DEVICES: AMD's */
+    char own_gpus[CONF_OWN_GPUS][NVML_UUID_MAX]; /* UUIDs of the first ones, if
+                          there is a worker for each; "" ends them */
     bool virtual_local_rank;
     enum topology_mode numa_binding;
     struct conf_seat *seats; /* nproc of them, owned */
@@ -198,6 +202,7 @@ struct conf {
     char cluster_job[200];
     struct conf_found found[CONF_FOUND_MAX];
     int found_len;
+    char place[256]; /* of this node in the job, "slurm-17.0 1"; "": not told */
     struct conf_front front;
     bool task_vars; /* workers inherit the variables of the launcher's task */
     bool in_task;   /* a scheduler started this: it may signal all at once */

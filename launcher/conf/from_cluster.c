@@ -16,6 +16,7 @@
  * the other nodes, and several launchers of one run on one host.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -80,16 +81,22 @@ struct filling {
     struct ddp_err *err;
 };
 
+static struct conf_found *
+note_found(struct conf *c, const char *name, const char *text, const char *from)
+{
+    ddp_assert(c->found_len < CONF_FOUND_MAX);
+    struct conf_found *found = &c->found[c->found_len++];
+    (void)snprintf(found->name, sizeof(found->name), "%s", name);
+    (void)snprintf(found->text, sizeof(found->text), "%.299s", text);
+    found->from = from;
+    return found;
+}
+
 static int
 offer(const struct filling *l, int id, const char *text, const char *from)
 {
-    struct conf_found *found = &l->c->found[l->c->found_len];
-    ddp_assert(l->c->found_len < CONF_FOUND_MAX);
-    (void)snprintf(found->option, sizeof(found->option), "%s",
-                   options_table.rows[id].name);
-    (void)snprintf(found->text, sizeof(found->text), "%.299s", text);
-    found->from = from;
-    l->c->found_len++;
+    const struct conf_found *found =
+        note_found(l->c, options_table.rows[id].name, text, from);
     if (opts_offer(l->o, id, found->text, l->err) == 0)
         return 0;
     return ddp_err_wrap(l->err, "%s", from);
@@ -147,13 +154,33 @@ static int fill_workers(const struct filling *l)
                                          "the GPUs of this node, else 1");
 }
 
+/* By which interface the workers of several nodes reach each other, unless the
+ * user says it. */
+static void fill_interface(const struct filling *l)
+{
+    static const char *const names[] = {"NCCL_SOCKET_IFNAME",
+                                        "GLOO_SOCKET_IFNAME"};
+    const struct cluster *f = l->f;
+    for (size_t i = 0; i < 2 && f->interface_from != NULL; i++)
+        if (getenv(names[i]) == NULL)
+            note_found(l->c, names[i], f->interface, f->interface_from)
+                ->variable = true;
+}
+
 static int fill(const struct filling *l)
 {
     const struct cluster *f = l->f;
     bool nnodes = conf_said(l->o, OPTIONS_nnodes);
     bool several = nnodes || (f->nnodes_from != NULL && f->nnodes > 1);
-    if (!nnodes && f->nnodes_from == NULL)
-        return 0; /* tells nothing without a number of nodes */
+    if (!nnodes && f->nnodes_from == NULL) {
+        /* A sweep, or a job whose user has forgotten the number. */
+        conf_note(l->c,
+                  "%s: this is node %d, but how many nodes there are is not "
+                  "told: it is a job of its own; --nnodes=N makes one job of "
+                  "all, --standalone leaves this line out",
+                  f->job, f->rank);
+        return 0;
+    }
     if (!nnodes &&
         (offer_number(l, OPTIONS_nnodes, f->nnodes, f->nnodes_from) < 0 ||
          fill_workers(l) < 0))
@@ -162,6 +189,8 @@ static int fill(const struct filling *l)
         return -1;
     if (several && fill_rank(l) < 0)
         return -1;
+    if (several)
+        fill_interface(l);
     if (f->run_id_from == NULL || conf_said(l->o, OPTIONS_rdzv_id))
         return 0;
     return offer(l, OPTIONS_rdzv_id, f->run_id, f->run_id_from);
@@ -245,6 +274,9 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
         return take_script(&l);
     if (fill(&l) < 0)
         return -1;
+    if (f.rank_from != NULL)
+        (void)snprintf(c->place, sizeof(c->place), "%s %s %d", f.name, f.run_id,
+                       f.rank);
     if (c->found_len > 0)
         tell(c, o, &f, host);
     return 0;

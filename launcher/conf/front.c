@@ -141,7 +141,8 @@ static int read_hosts(struct conf *c, const struct opts *o, struct ddp_err *err)
 
 static bool is_loopback(const char *name)
 {
-    return strcasecmp(name, "localhost") == 0 || strncmp(name, "127.", 4) == 0;
+    return strcasecmp(name, "localhost") == 0 ||
+           strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
 }
 
 /* -- what goes with it ----------------------------------------------------- */
@@ -214,8 +215,10 @@ static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
                            first->name);
     if (conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint), "%.255s:%d",
-                   first->name, port); /* fits */
+    bool ip6 = strchr(first->name, ':') != NULL;
+    (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint),
+                   ip6 ? "[%.255s]:%d" : "%.255s:%d", first->name,
+                   port); /* fits */
     return opts_offer(o, OPTIONS_rdzv_endpoint, c->front.endpoint, err);
 }
 

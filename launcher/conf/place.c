@@ -226,6 +226,15 @@ static int count_cpus(void)
     return quota > 0 && quota < n ? quota : n;
 }
 
+/* A worker for each GPU: no other launcher of the run can use them. */
+static void note_own_gpus(struct placing *p)
+{
+    const struct gpus *g = find_gpus(p);
+    for (int i = 0, n = 0; i < g->n && n < CONF_OWN_GPUS; i++)
+        if (g->gpu[i].uuid[0] != '\0')
+            memcpy(p->c->own_gpus[n++], g->gpu[i].uuid, NVML_UUID_MAX);
+}
+
 static int check_nproc(struct placing *p)
 {
     const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
@@ -237,6 +246,7 @@ static int check_nproc(struct placing *p)
         n = count_cpus();
     } else if (automatic || strcmp(text, "gpu") == 0) {
         n = find_gpus(p)->n;
+        note_own_gpus(p);
         if (n == 0 && automatic)
             n = count_cpus();
         if (n == 0 && offered)

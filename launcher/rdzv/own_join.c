@@ -1,10 +1,47 @@
 #include "launcher/rdzv/own_join.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
+
+#define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
+
+/* FNV-1a of 64 bits: for the server it only has to differ, and the text itself
+ * is none of its business. */
+static void put_hash(const char *text, char out[17])
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    for (; *text != '\0'; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    (void)snprintf(out, 17, "%016llx", (unsigned long long)h);
+}
+
+/* What no other launcher of the run can have: its place in a scheduler's job,
+ * and its GPUs, on this boot of this host. Without /proc nothing is said. */
+static void put_own(const struct conf *c, struct msg_join *j)
+{
+    char id[64] = "";
+    int fd = open(BOOT_ID_FILE, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id, sizeof(id) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    if (n <= 0)
+        return;
+    put_hash(id, j->boot);
+    if (c->place[0] != '\0')
+        put_hash(c->place, j->place);
+    for (int i = 0; i < CONF_OWN_GPUS && c->own_gpus[i][0] != '\0'; i++) {
+        char *at = j->gpus + strlen(j->gpus);
+        if (i > 0)
+            *at++ = ' ';
+        put_hash(c->own_gpus[i], at);
+    }
+}
 
 void own_join(const struct conf *c, int store_port, struct msg_join *j)
 {
@@ -38,4 +75,5 @@ void own_join(const struct conf *c, int store_port, struct msg_join *j)
     msg_set(j->prog, c->prog_name);
     msg_set(j->role, c->role);
     msg_set(j->addr, c->local_addr);
+    put_own(c, j);
 }

@@ -27,7 +27,7 @@
 
 extern char **environ;
 
-#define VARS_MAX 32
+#define VARS_MAX 40
 #define VAR_MAX  4600 /* the longest is a path */
 
 struct vars {
@@ -118,6 +118,14 @@ static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
         set(v, "HIP_VISIBLE_DEVICES", "%s", gpus);
 }
 
+/* What a scheduler told, and a program would have to guess. */
+static void set_found(struct vars *v, const struct conf *conf)
+{
+    for (int i = 0; i < conf->found_len; i++)
+        if (conf->found[i].variable)
+            set(v, conf->found[i].name, "%s", conf->found[i].text);
+}
+
 /* torchrun sets these only if the user has not. */
 static void set_defaults(struct vars *v, const struct conf *conf)
 {
@@ -203,6 +211,7 @@ char **worker_env_make(const struct conf *conf,
     set_elastic(&v, conf, world, error_file);
     set_mailbox(&v, mailbox);
     set_gpus(&v, conf, local_rank);
+    set_found(&v, conf);
     set_defaults(&v, conf);
     char **block = v.failed ? NULL : merge(&v, conf);
     for (int i = 0; i < v.n; i++)

@@ -54,7 +54,8 @@ static void check_listed(bool is_list, const char *text)
     if (rc == 0) {
         ddp_assert(l.n >= 1 && l.n <= HOSTFILE_HOSTS_MAX);
         for (int i = 0; i < l.n; i++) {
-            ddp_assert(hostlist_is_name(l.host[i].name));
+            ddp_assert(hostlist_is_name(l.host[i].name) ||
+                       strchr(l.host[i].name, ':') != NULL);
             ddp_assert(l.host[i].target[0] != '-');
             ddp_assert(l.host[i].slots >= 0 &&
                        l.host[i].slots <= HOSTFILE_SLOTS_MAX);

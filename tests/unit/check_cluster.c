@@ -98,6 +98,8 @@ static void found_text(const struct cluster *f, char out[1024])
         n += (size_t)snprintf(out + n, 1024 - n, " %s", f->run_id);
     if (f->script)
         n += (size_t)snprintf(out + n, 1024 - n, " script");
+    if (f->interface_from != NULL)
+        n += (size_t)snprintf(out + n, 1024 - n, " by %s", f->interface);
     while (n > 0 && out[n - 1] == ',')
         out[--n] = '\0';
 }
@@ -132,7 +134,7 @@ static const struct row rows[] = {
     {"OMPI_COMM_WORLD_SIZE=2", NULL, NULL, "nothing"},
     {"JOB_ID=4", NULL, NULL, "nothing"},
     {"PE_HOSTFILE=/sge/two", NULL, NULL, "nothing"},
-    {"LSB_JOBID=88", NULL, NULL, "nothing"},
+    {"LSB_MCPU_HOSTS=n1 4 n2 4", NULL, NULL, "nothing"},
     {"TPU_WORKER_ID=0", NULL, NULL, "nothing"},
     {"TPU_WORKER_ID=0;TPU_WORKER_HOSTNAMES=", NULL, NULL, "nothing"},
     {"FLUX_JOB_ID=f1", NULL, NULL, "nothing"},
@@ -260,10 +262,14 @@ static const struct row rows[] = {
     {"SM_HOSTS=[\"algo-1\",\"algo-1\"];" SM, NULL, NULL, "the host algo-1 is there twice"},
     {"SM_HOSTS=[\"algo-1\",\"\"];" SM, NULL, NULL, "'' is not a host name"},
     {"SM_HOSTS=[\"algo 1\"];" SM, NULL, NULL, "'algo 1' is not a host name"},
-    {"SM_CURRENT_HOST=algo-2", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=eth1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500, by eth1"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500"},
+    {SM ";SM_NETWORK_INTERFACE_NAME==eth1,eth2", NULL, NULL, "SM_NETWORK_INTERFACE_NAME==eth1,eth2: must be the name of a network interface, such as eth0"},
+    {SM ";SM_NETWORK_INTERFACE_NAME=a123456789012345", NULL, NULL, "SM_NETWORK_INTERFACE_NAME=a123456789012345: must be the name"},
+    {"SM_CURRENT_HOST=algo-2", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29500, by eth0"},
     {"TRAINING_JOB_NAME=t-1", "bare", NULL, "nothing"},
     {"SM_CURRENT_HOST=algo-2", "bare", NULL, "and /opt/ml/input/config/resourceconfig.json cannot be read: No such file"},
-    {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1"},
+    {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1 by eth0"},
 
     /* -- AWS Batch ---- */
     {BATCH "AWS_BATCH_JOB_NODE_INDEX=0", "ip-10-0-0-1", NULL, "awsbatch 4 nodes, node 0, ip-10-0-0-1:23004, awsbatch-4c-1#1"},
@@ -318,13 +324,15 @@ static const struct row rows[] = {
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/others", NULL, NULL, "PBS_NODEFILE does not have this host, n2, among its 2 hosts (the first is a)"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/empty", NULL, NULL, "PBS_NODEFILE: must name at least one host"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/bad", NULL, NULL, "PBS_NODEFILE: line 3: 'n/3' is not a host name"},
-    {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/gone", NULL, NULL, "PBS job 4.head: cannot read the list of its hosts, PBS_NODEFILE=/pbs/gone: No such file"},
+    {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/gone", NULL, NULL, "PBS job 4.head: cannot read the list of its hosts, PBS_NODEFILE=/pbs/gone: No such file or directory, perhaps because this is not the first of them: add --nnodes"},
     {"PBS_JOBID=4.head", NULL, NULL, "PBS job 4.head: PBS_NODEFILE is not set"},
 
     /* -- LSF ---- */
     {LSF, NULL, NULL, "lsf 2 nodes, node 1, n1:23088, lsf-88"},
     {LSF, "n1", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
     {LSF, "n3", NULL, "LSB_MCPU_HOSTS does not have this host, n3"},
+    {"LSB_JOBID=88", NULL, NULL, "LSF job 88: LSB_MCPU_HOSTS is not set, so the hosts of the job are not known"},
+    {"LSB_MCPU_HOSTS=;" LSF, NULL, NULL, "LSF job 88: LSB_MCPU_HOSTS is not set"},
     {"LSB_MCPU_HOSTS=n1 4 n2;" LSF, NULL, NULL, "LSB_MCPU_HOSTS: a number of slots must stand behind the host n2"},
     {"LSB_MCPU_HOSTS=n1 n2;" LSF, NULL, NULL, "a number of slots must stand behind the host n1"},
     {"LSB_MCPU_HOSTS=n1 0 n2 1;" LSF, NULL, NULL, "a number of slots must stand behind the host n1"},
@@ -341,6 +349,11 @@ static const struct row rows[] = {
     {"JOB_ID=5;PE_HOSTFILE=/sge/two", "n3", NULL, "PE_HOSTFILE does not have this host, n3"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/bad", NULL, NULL, "PE_HOSTFILE: line 2: a number of slots must stand behind the host n2"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/gone", NULL, NULL, "cannot read the list of its hosts, PE_HOSTFILE=/sge/gone"},
+
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;NHOSTS=1", NULL, NULL, "Grid Engine job 5: PE_HOSTFILE is not set, so the hosts of the job are not known, perhaps because this is not the first of them: add --nnodes and --rdzv_endpoint"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23005, sge-5"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;NHOSTS=1", NULL, NULL, "nothing"},
+    {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp", NULL, "none", "nothing"},
 
     /* -- several sources ---- */
     {SM ";" STEP, NULL, NULL, "SLURM_STEP_NUM_NODES=3 (Slurm job 17) and SM_HOSTS=2 (SageMaker job) contradict each other: add --cluster=slurm or --cluster=sagemaker"},

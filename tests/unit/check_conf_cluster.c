@@ -23,6 +23,9 @@
     "SLURM_STEP_NODELIST=n1 SLURM_NODEID=0 "
 #define SCRIPT                                                                 \
     "SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=3 SLURM_JOB_NODELIST=n[1-3] "
+#define SAGEMAKER                                                              \
+    "SM_HOSTS=[\"a\",\"b\"] SM_CURRENT_HOST=b "                                \
+    "SM_NETWORK_INTERFACE_NAME=eth1 "
 #define SECOND "SLURM_LOCALID=1 "
 #define MPI    "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 "
 
@@ -183,7 +186,7 @@ START_TEST(test_conf_says_what_it_found)
     };
     ck_assert_int_eq(c.found_len, 5);
     for (int i = 0; i < 5; i++) {
-        ck_assert_str_eq(c.found[i].option, want[i][0]);
+        ck_assert_str_eq(c.found[i].name, want[i][0]);
         ck_assert_str_eq(c.found[i].text, want[i][1]);
         ck_assert_str_eq(c.found[i].from, want[i][2]);
     }
@@ -192,6 +195,66 @@ START_TEST(test_conf_says_what_it_found)
     ck_assert_int_eq(conf_line_conf(&c, STEP, "--cluster=none prog", &err), 0);
     ck_assert(!c.in_task && c.task_vars && c.found_len == 0);
     conf_free(&c);
+}
+END_TEST
+
+/* A node that cannot know of the others says so, unless it is to be alone. */
+START_TEST(test_conf_says_that_the_number_of_nodes_is_not_told)
+{
+    static const struct {
+        const char *line;
+        bool said;
+    } given[] = {{"prog", true},
+                 {"--nnodes=2 --rdzv_endpoint=h:1 prog", false},
+                 {"--nnodes=1 prog", false},
+                 {"--standalone prog", false},
+                 {"--cluster=none prog", false}};
+    for (size_t k = 0; k < sizeof(given) / sizeof(given[0]); k++) {
+        struct conf c;
+        struct ddp_err err;
+        bool said = false;
+        ck_assert_int_eq(
+            conf_line_conf(&c, "JOB_COMPLETION_INDEX=1", given[k].line, &err),
+            0);
+        for (int i = 0; i < c.notes_len; i++)
+            said |= strstr(c.notes[i], "this is node 1, but how many") != NULL;
+        ck_assert_int_eq(said, given[k].said);
+        conf_free(&c);
+    }
+}
+END_TEST
+
+/* An interface is a variable of the workers, unless the user has set it. */
+START_TEST(test_conf_tells_workers_which_interface_the_scheduler_named)
+{
+    static const struct {
+        const char *env, *line;
+        const char *vars; /* of the workers */
+    } given[] = {
+        {SAGEMAKER, "prog", "NCCL_SOCKET_IFNAME=eth1 GLOO_SOCKET_IFNAME=eth1 "},
+        {SAGEMAKER "NCCL_SOCKET_IFNAME=eth2 ", "prog",
+         "GLOO_SOCKET_IFNAME=eth1 "},
+        {SAGEMAKER "NCCL_SOCKET_IFNAME= GLOO_SOCKET_IFNAME=eth2", "prog", ""},
+        {SAGEMAKER, "--nnodes=2 --rdzv_endpoint=h:1 prog", ""},
+        {SAGEMAKER, "--standalone prog", ""},
+        {"SM_HOSTS=[\"a\"] SM_CURRENT_HOST=a SM_NETWORK_INTERFACE_NAME=eth1",
+         "prog", ""},
+    };
+    for (size_t k = 0; k < sizeof(given) / sizeof(given[0]); k++) {
+        struct conf c;
+        struct ddp_err err;
+        char vars[256] = "";
+        FILE *f = fmemopen(vars, sizeof(vars), "w");
+        ck_assert_ptr_nonnull(f);
+        ck_assert_int_eq(conf_line_conf(&c, given[k].env, given[k].line, &err),
+                         0);
+        for (int i = 0; i < c.found_len; i++)
+            if (c.found[i].variable)
+                fprintf(f, "%s=%s ", c.found[i].name, c.found[i].text);
+        ck_assert_int_eq(fclose(f), 0);
+        ck_assert_str_eq(vars, given[k].vars);
+        conf_free(&c);
+    }
 }
 END_TEST
 
@@ -215,6 +278,9 @@ int main(void)
     tcase_add_loop_test(t, test_conf_takes_what_nobody_said_from_the_scheduler,
                         0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(t, test_conf_says_what_it_found);
+    tcase_add_test(t, test_conf_says_that_the_number_of_nodes_is_not_told);
+    tcase_add_test(t,
+                   test_conf_tells_workers_which_interface_the_scheduler_named);
     tcase_add_test(t, test_conf_help_names_all_schedulers);
     suite_add_tcase(s, t);
     return suite_run(s);

@@ -100,6 +100,12 @@ static const struct {
      " --rdzv_endpoint=a:PPPPP --rdzv_backend=static --node_rank=0 prog",
      "ddprun --hosts=a,b --master_port=29501" OURS ID
      " --rdzv_endpoint=a:PPPPP --rdzv_backend=static --node_rank=1 prog"},
+    {"--hosts=[fd00::1]:2,b --master_port=7 prog",
+     "ddprun '--hosts=[fd00::1]:2,b' --master_port=7" OURS
+     " --nproc_per_node=2" ID " '--rdzv_endpoint=[fd00::1]:7' "
+     "--rdzv_backend=static --node_rank=0 prog",
+     "ddprun '--hosts=[fd00::1]:2,b' --master_port=7" OURS ID
+     " '--rdzv_endpoint=[fd00::1]:7' --rdzv_backend=static --node_rank=1 prog"},
     {"--hosts=a,b --preflight",
      "ddprun --hosts=a,b --preflight" OURS ID PLACE "0",
      "ddprun --hosts=a,b --preflight" OURS ID PLACE "1"},

@@ -41,6 +41,24 @@ static const struct {
      "a=4"}, /* a byte order mark */
     /* -- MPICH ---- */
     {"a:4\nb:1\nc\n", "a=4 b=1 c=0"},
+    /* -- Grid Engine ---- */
+    {"a 4 main.q@a UNDEFINED\nb 2 main.q@b <NULL>\n", "a=4 b=2"},
+    {"a 4 main.q@a UNDEFINED\na 2 other.q@a UNDEFINED\n",
+     "F:2: the host a is there twice"},
+    {"a 0 main.q@a UNDEFINED\n", "F:1: '0' is not understood"},
+    {"a 4 main.q@a\n", "F:1: '4' is not understood"},
+    {"a 4 main.q@a UNDEFINED more\n", "F:1: '4' is not understood"},
+    /* -- IPv6 ---- */
+    {"[fd00::1]:2\nfd00::2\n[fd00::3]\nme@[::1] slots=3\n",
+     "fd00::1=2 fd00::2=0 fd00::3=0 me@::1=3"},
+    {"fd00::1\n[fd00::1]\n", "fd00::1=2"},
+    {"[fd00::1]:x\n", "F:1: 'x' is no number of slots"},
+    {"[fd00::1\n", "F:1: '[fd00::1' is not a host name"},
+    {"[fd00::1]2\n", "F:1: '[fd00::1]2' is not a host name"},
+    {"[a]:2\n", "F:1: '[a]' is not a host name"},
+    {"[]:2\n", "F:1: '[]' is not a host name"},
+    {"fe80::1%eth0\n", "F:1: 'fe80::1%eth0' is not a host name"},
+    {"a:2:3\n", "F:1: 'a:2:3' is not a host name"},
     /* -- PBS ---- */
     {"a\na\na\nb\nb\nc\n", "a=3 b=2 c=0"},
     {"a\nb\nA\n", "a=2 b=0"},
@@ -101,6 +119,7 @@ static const struct {
     {"a,b", "a=0 b=0"},
     {"a:4,b:2", "a=4 b=2"},
     {" a:4 , me@b ", "a=4 me@b=0"},
+    {"[::1]:2,fd00::7", "::1=2 fd00::7=0"},
     {"", "'' is not a host name"},
     {"a,", "'' is not a host name"},
     {"a,,b", "'' is not a host name"},

@@ -77,6 +77,34 @@ START_TEST(test_own_join_is_of_a_new_agent)
 }
 END_TEST
 
+/* Only what a scheduler told, and only GPUs that have a worker each. */
+START_TEST(test_own_join_says_what_no_other_launcher_has)
+{
+    struct msg_join j, other;
+    own_join(&conf, 1, &j);
+    ck_assert_uint_eq(strlen(j.boot), 16);
+    ck_assert_str_eq(j.place, "");
+    ck_assert_str_eq(j.gpus, "");
+    (void)strcpy(conf.place, "slurm-17.0 1");
+    (void)strcpy(conf.own_gpus[0], "GPU-a");
+    (void)strcpy(conf.own_gpus[1], "GPU-b");
+    own_join(&conf, 1, &j);
+    ck_assert_uint_eq(strlen(j.place), 16);
+    ck_assert_uint_eq(strlen(j.gpus), 33);
+    (void)strcpy(conf.place, "slurm-17.0 2");
+    (void)strcpy(conf.own_gpus[0], "GPU-b");
+    (void)strcpy(conf.own_gpus[1], "");
+    own_join(&conf, 1, &other);
+    ck_assert_str_eq(other.boot, j.boot);
+    ck_assert_str_ne(other.place, j.place);
+    ck_assert_str_eq(other.gpus, j.gpus + 17);
+    for (int i = 0; i < CONF_OWN_GPUS; i++)
+        (void)strcpy(conf.own_gpus[i], "GPU-b");
+    own_join(&conf, 1, &other);
+    ck_assert_uint_eq(strlen(other.gpus), sizeof(other.gpus) - 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("own_join");
@@ -85,6 +113,7 @@ int main(void)
     tcase_add_test(tcase, test_own_join_says_what_was_asked_for);
     tcase_add_test(tcase, test_own_join_leaves_out_what_has_no_effect);
     tcase_add_test(tcase, test_own_join_is_of_a_new_agent);
+    tcase_add_test(tcase, test_own_join_says_what_no_other_launcher_has);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -196,6 +196,110 @@ START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
 }
 END_TEST
 
+/* -- two launchers on one host --------------------------------------------- */
+
+#define G1 "1111111111111111"
+#define G2 "2222222222222222"
+#define G3 "3333333333333333"
+
+static const struct {
+    const char *boot, *place, *gpus;    /* of the one that is there */
+    const char *boot2, *place2, *gpus2; /* of the one that comes */
+    const char *why;                    /* it is refused; NULL: it is not */
+} hosts[] = {
+    {"b1", "p1", "", "b1", "p1", "", "the scheduler gave both the same place"},
+    {"b1", "p1", "", "b1", "p2", "", NULL},
+    {"b1", "p1", "", "b2", "p1", "", NULL}, /* a pod that is elsewhere now */
+    {"b1", "", "", "b1", "", "", NULL},     /* people who try */
+    {"b1", "p1", "", "b1", "", "", NULL},
+    {"", "p1", G1, "", "p1", G1, NULL},
+    {"no hash", "p1", "", "no hash", "p1", "", NULL},
+    {"b1", "", G1, "b1", "", G1, "the workers of both use the same GPU"},
+    {"b1", "", G1 " " G2, "b1", "", G3 " " G2, "the same GPU"},
+    {"b1", "", G1, "b1", "", G2 " " G3, NULL},
+    {"b1", "", G1, "b2", "", G1, NULL},
+    {"b1", "", G1, "b1", "", "111111111111111", NULL},
+    {"b1", "", "  " G1 "  ", "b1", "", " ", NULL},
+    {"b1", "p1", G1, "b1", "p2", G1, "the same GPU"},
+};
+
+static struct msg
+join_from(int who, const char *boot, const char *place, const char *gpus)
+{
+    struct msg m = make_join(who);
+    msg_set(m.join.boot, boot);
+    msg_set(m.join.place, place);
+    msg_set(m.join.gpus, gpus);
+    return m;
+}
+
+START_TEST(test_rdzv_second_launcher_on_a_host_is_refused)
+{
+    struct msg m =
+        join_from(0, hosts[_i].boot, hosts[_i].place, hosts[_i].gpus);
+    say(0, &m);
+    m = join_from(1, hosts[_i].boot2, hosts[_i].place2, hosts[_i].gpus2);
+    say(1, &m);
+    ck_assert_int_eq(told(1, "refused"), hosts[_i].why != NULL);
+    ck_assert_int_eq(told(1, "world"), hosts[_i].why == NULL);
+    if (hosts[_i].why == NULL)
+        return;
+    ck_assert_int_eq(last[1].refused.code, DDP_E_USAGE);
+    ck_assert_ptr_nonnull(strstr(last[1].refused.text, hosts[_i].why));
+    ck_assert_ptr_nonnull(
+        strstr(last[1].refused.text, "another ddprun on this host, n0, and"));
+    ck_assert_ptr_nonnull(strstr(last[1].refused.text, "--ntasks-per-node=1"));
+}
+END_TEST
+
+/* It may be the one that comes back in the place of one that is gone, goes, or
+ * is not heard of: and it comes back itself. */
+START_TEST(test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused)
+{
+    struct msg m = join_from(0, "b1", "p1", G1);
+    say(0, &m);
+    switch (_i) {
+    case 0:
+        closed(0, true);
+        break;
+    case 1:
+        closed(0, false);
+        break;
+    case 2:
+        leave(0, false);
+        break;
+    case 3:
+        now_us += HEARTBEAT + 1;
+        break;
+    case 4:
+        closed(0, false);
+        say(2, &m);
+        ck_assert(!told(2, "refused"));
+        return;
+    default:
+        order_drain("r", "n0", true);
+        break;
+    }
+    m = join_from(1, "b1", "p1", G1);
+    say(1, &m);
+    ck_assert(!told(1, "refused"));
+}
+END_TEST
+
+/* Another run may be on the same host. */
+START_TEST(test_rdzv_launcher_of_another_run_is_not_refused)
+{
+    struct msg m = join_from(0, "b1", "p1", G1);
+    say(0, &m);
+    m = join_from(1, "b1", "p1", G1);
+    msg_set(m.join.run, "other");
+    say(1, &m);
+    ck_assert(!told(1, "refused"));
+}
+END_TEST
+
+/* -- refusals -------------------------------------------------------------- */
+
 /* Those that wait for it are told which node was refused and why, in words that
  * are not for that node; again with each notice, until it comes after all. */
 START_TEST(test_rdzv_refusal_is_told_to_those_that_wait)
@@ -492,6 +596,10 @@ int main(void)
         {test_rdzv_last_call_is_called_off, 1},
         {test_rdzv_too_few_end_by_timeout, 1},
         {test_rdzv_join_that_differs_is_refused_and_told_why, 15},
+        {test_rdzv_second_launcher_on_a_host_is_refused,
+         (int)(sizeof(hosts) / sizeof(hosts[0]))},
+        {test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused, 6},
+        {test_rdzv_launcher_of_another_run_is_not_refused, 1},
         {test_rdzv_refusal_is_told_to_those_that_wait, 1},
         {test_rdzv_refusal_is_forgotten_when_the_node_comes, 1},
         {test_rdzv_join_beyond_capacity_is_refused, 1},

@@ -140,6 +140,20 @@ START_TEST(test_worker_env_leaves_the_launchers_task_out)
 }
 END_TEST
 
+/* What a scheduler told is set if it is a variable, and no option. */
+START_TEST(test_worker_env_has_variables_that_a_scheduler_told)
+{
+    conf.found_len = 2;
+    conf.found[0] = (struct conf_found){.name = "nnodes", .text = "2"};
+    conf.found[1] = (struct conf_found){
+        .variable = true, .name = "NCCL_SOCKET_IFNAME", .text = "eth1"};
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    ck_assert(holds(env, "NCCL_SOCKET_IFNAME=eth1"));
+    ck_assert_int_eq(count(env), WANTED + 1);
+    free(env);
+}
+END_TEST
+
 /* Who made the round is a part of its name. */
 START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
 {
@@ -244,6 +258,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
+    tcase_add_test(tc, test_worker_env_has_variables_that_a_scheduler_told);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);
     tcase_add_test(tc, test_worker_env_gpus_are_handed_out);
     tcase_add_loop_test(tc, test_worker_args_places_are_filled, 0,

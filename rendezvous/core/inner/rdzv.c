@@ -56,6 +56,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     while (r->n_buckets < nodes_max)
         r->n_buckets *= 2;
     r->buckets = xcalloc(r->n_buckets, sizeof(int));
+    r->boots = xcalloc(nodes_max, sizeof(r->boots[0]));
     r->node_sources = quota_new(limits->nodes_max);
     r->run_sources = quota_new(limits->runs_max);
     r->due = due_new(limits->runs_max);
@@ -93,6 +94,7 @@ void rdzv_del(struct rdzv *r)
     free(r->taken);
     free(r->conn_node);
     free(r->buckets);
+    free(r->boots);
     quota_del(r->node_sources);
     quota_del(r->run_sources);
     due_del(r->due);

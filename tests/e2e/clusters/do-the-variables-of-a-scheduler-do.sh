@@ -4,6 +4,7 @@
 # needs the one flag that is missing.
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/manifests.sh"
 
 network n-0 n-1
 launcher=$DDPRUN
@@ -38,12 +39,28 @@ meet()
 printf 'n-0\nn-0\nn-1\nn-1\n' >nodefile
 printf 'n-0 2 q U\nn-1 2 q U\n' >pe_hostfile
 line="$launcher $WORKER exit 0"
+
+# sagemaker COMMAND...: where SageMaker has told of two hosts in its file.
+cat >sagemaker <<'SAGEMAKER'
+#!/bin/sh
+mount -t tmpfs tmpfs /opt && mkdir -p /opt/ml/input/config || exit
+printf '{"current_host": "%s", "hosts": ["n-0", "n-1"],
+    "network_interface_name": "eth0"}' "$(hostname)" \
+    >/opt/ml/input/config/resourceconfig.json
+exec "$@"
+SAGEMAKER
+chmod +x sagemaker
 # shellcheck disable=SC2086 # words
 {
     meet slurm SLURM_NODEID=0 SLURM_NODEID=1 SLURM_JOB_ID=17 SLURM_STEP_ID=0 \
         SLURM_STEP_NUM_NODES=2 'SLURM_STEP_NODELIST=n-[0-1]' $line
     meet sagemaker SM_CURRENT_HOST=n-0 SM_CURRENT_HOST=n-1 \
         'SM_HOSTS=["n-0","n-1"]' TRAINING_JOB_NAME=train-1 $line
+    meet sagemaker_file A=1 A=2 TRAINING_JOB_NAME=train-1 ./sagemaker \
+        $launcher sh -c 'echo "interface=$NCCL_SOCKET_IFNAME,$GLOO_SOCKET_IFNAME"
+            exec "$@"' sh "$WORKER" exit 0
+    has interface=eth0,eth0 sagemaker_file0.out
+    has interface=eth0,eth0 sagemaker_file1.out
     meet batch AWS_BATCH_JOB_NODE_INDEX=0 \
         'AWS_BATCH_JOB_NODE_INDEX=1;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.77.0.1' \
         AWS_BATCH_JOB_ID=4c AWS_BATCH_JOB_NUM_NODES=2 \
@@ -60,6 +77,20 @@ line="$launcher $WORKER exit 0"
         "$launcher" --rdzv_endpoint=n-0:29500 "$WORKER" exit 0
     meet k8s JOB_COMPLETION_INDEX=0 JOB_COMPLETION_INDEX=1 \
         "$launcher" --nnodes=2 "$WORKER" exit 0
+
+    # Operators, by the commands of examples/k8s.
+    pet='PET_NNODES=2 PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=n-0
+        PET_MASTER_PORT=29400'
+    a=$(gpu_of a | tr '\n' ';') b=$(gpu_of b | tr '\n' ';')
+    PATH=$E2E_BIN:$PATH
+    meet trainjob "${a}JOB_COMPLETION_INDEX=0;PET_NODE_RANK=0" \
+        "${b}JOB_COMPLETION_INDEX=1;PET_NODE_RANK=1" $pet \
+        $(command_of trainjob) "$WORKER" exit 0
+    meet pytorchjob "${a}A=1" "${b}A=2" PET_NNODES=2:2 PET_MAX_RESTARTS=3 \
+        PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=n-0:23456 \
+        $(command_of pytorchjob) "$WORKER" exit 0
+    meet jobset "${a}JOB_COMPLETION_INDEX=0" "${b}JOB_COMPLETION_INDEX=1" \
+        PET_RDZV_CONF=last_call_timeout=0.1 $(command_of jobset) "$WORKER" exit 0
 }
 DDPRUN=$launcher
 nothing_left

@@ -1,7 +1,8 @@
 /*
  * Refusals. Each says what differs and what to do about it, since the person
  * who reads it sees only one node. Refused is what makes no sense by itself,
- * what differs between nodes of one run, and what is over its address's share.
+ * what differs between nodes of one run, a second launcher on one host, and
+ * what is over its address's share.
  */
 #include "rendezvous/core/inner/join/join_check.h"
 
@@ -63,6 +64,61 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
     else
         return true;
     return false;
+}
+
+/* -- one launcher on each host --------------------------------------------- */
+
+static bool has_word(const char *list, const char *word, size_t len)
+{
+    for (const char *p = list; *p != '\0'; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        if (n == len && memcmp(p, word, n) == 0)
+            return true;
+        p += n;
+    }
+    return false;
+}
+
+static bool share_word(const char *a, const char *b)
+{
+    for (const char *p = a; *p != '\0'; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        if (n > 0 && has_word(b, p, n))
+            return true;
+        p += n;
+    }
+    return false;
+}
+
+/* One that is about to go, or whose host may be lost, gives way. */
+static bool
+is_firm(const struct rdzv *r, const struct run *run, const struct node *n)
+{
+    return n->conn >= 0 && !n->drained && n->state != NODE_LEAVING &&
+           n->state != NODE_STALE && n->state != NODE_DRAINED &&
+           n->state != NODE_ENDING && n->state != NODE_ENDED &&
+           r->now_us - n->heard_us <= run->conf.heartbeat_us;
+}
+
+/* What a launcher of the run has that this one has too, on one boot of one
+ * host; NULL: nothing. The boot alone proves nothing: containers share it. */
+static const char *shared_thing(const struct rdzv *r,
+                                const struct run *run,
+                                const struct msg_join *j,
+                                const struct node **other)
+{
+    uint64_t boot = node_boot(j);
+    for (int i = 0; boot != 0 && i < r->fresh_node; i++) {
+        const struct node *n = *other = &r->nodes[i];
+        if (r->boots[i] != boot || n->state == NODE_FREE ||
+            n->run != run_index(r, run) || !is_firm(r, run, n))
+            continue;
+        if (j->place[0] != '\0' && strcmp(j->place, n->place) == 0)
+            return "the scheduler gave both the same place";
+        if (share_word(j->gpus, n->gpus))
+            return "the workers of both use the same GPU";
+    }
+    return NULL;
 }
 
 /* -- what must agree ------------------------------------------------------- */
@@ -136,6 +192,8 @@ bool join_agrees(struct rdzv *r,
                  int conn)
 {
     char theirs[48], ours[48];
+    const struct node *other = NULL;
+    const char *shared = shared_thing(r, run, j, &other);
     if (j->nodes_min != run->conf.nodes_min ||
         j->nodes_max != run->conf.nodes_max)
         join_refuse(
@@ -183,6 +241,14 @@ bool join_agrees(struct rdzv *r,
             "reconnect_timeout (--rdzv_conf) than run '%s', and leases depend "
             "on both; start all nodes with the same options",
             run->id);
+    else if (shared != NULL)
+        join_refuse(
+            r, conn, j, DDP_E_USAGE,
+            "run '%s' has another ddprun on this host, %s, and %s; each would "
+            "start all workers of the node: start one ddprun on each host "
+            "(Slurm: srun --ntasks-per-node=1), or give each run its own "
+            "--rdzv_id",
+            run->id, other->name, shared);
     else
         return true;
     return false;

@@ -20,7 +20,8 @@ void join_refuse(struct rdzv *r,
 bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn);
 
 /* Whether it is of that run. What must agree between nodes of a run does, else
- * somebody else's job on the same endpoint could become our spare. */
+ * somebody else's job on the same endpoint could become our spare; and no other
+ * launcher of the run has its place or its GPUs. */
 bool join_agrees(struct rdzv *r,
                  const struct run *run,
                  const struct msg_join *j,

@@ -10,6 +10,7 @@
  */
 #include "rendezvous/core/inner/state/node.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -108,6 +109,11 @@ static void list_remove(struct rdzv *r, struct run *run, int i)
         run->tail = n->prev;
 }
 
+uint64_t node_boot(const struct msg_join *j)
+{
+    return strtoull(j->boot, NULL, 16);
+}
+
 void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
 {
     struct run *run = &r->runs[n->run];
@@ -124,6 +130,7 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
         r->runs[n->run].absent--;
     rdzv_touch(r, &r->runs[n->run]);
     n->conn = conn;
+    n->heard_us = r->now_us;
     n->named = false;
     r->conn_node[conn] = node_index(r, n);
 }
@@ -188,6 +195,9 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     n->roll = roll_of(n->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
+    msg_set(n->place, j->place);
+    msg_set(n->gpus, j->gpus);
+    r->boots[i] = node_boot(j);
     (void)node_set_address(n, ev); /* it was nowhere */
     run->host_is_silent &= !n->hosts;
     uint32_t h = hash_id(r, n->agent);
@@ -433,6 +443,7 @@ static void grant_by_voters(
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
     struct run *run = &r->runs[n->run];
+    n->heard_us = r->now_us;
     if (run->failover) {
         grant_by_voters(r, run, n, seq, heard);
         return;

@@ -53,6 +53,8 @@ struct node {
     char role[65];
     char addr[65];      /* where other nodes reach it */
     char here_addr[65]; /* the server's address of its connection */
+    char place[17];     /* join.place */
+    char gpus[136];     /* join.gpus */
     bool hosts;
     bool drained; /* an operator takes it out; it is told until it goes */
     char drained_by[65];
@@ -63,6 +65,7 @@ struct node {
     int asked_rank;
     int64_t arrival;
     int64_t since_us;       /* when it came */
+    int64_t heard_us;       /* its last join or beat */
     int64_t lease_until_us; /* the longest grant that may still be out */
     bool confirmed;         /* it said that it holds the round of run->round */
     bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
@@ -107,6 +110,9 @@ node_find(const struct rdzv *r, const char *run, const char *agent);
  * of the run's list. There must be a free one. */
 struct node *
 node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
+
+/* The boot of its host as a number; 0: it does not say, or something else. */
+uint64_t node_boot(const struct msg_join *j);
 
 /* Where it is, as the join in `ev` tells: it may have moved since its last one.
  * True: the others reach it elsewhere than before. */
