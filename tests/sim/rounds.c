@@ -326,16 +326,18 @@ int round_spawn(struct sim *s, int node, const struct msg_world *w)
 
 /* -- the majority ---------------------------------------------------------- */
 
-/* Of its voters those that live, or died while they obeyed the server that most
- * nodes are at. */
-static int count_votes(const struct sim *s, const struct round_sim *r)
+/* More than half of its voters live, one at least, or died while they obeyed
+ * the server that most nodes are at; or all died so. */
+static bool has_votes(const struct sim *s, const struct round_sim *r)
 {
-    int votes = 0;
+    int alive = 0, stand = 0;
     for (int i = 0; i < r->n_voters; i++) {
         const struct node_sim *n = &s->nodes[r->voters[i]];
-        votes += n->alive || n->farewell_life == server_life(s);
+        alive += n->alive;
+        stand += !n->alive && n->farewell_life == server_life(s);
     }
-    return votes;
+    return 2 * (alive + stand) > r->n_voters &&
+           (alive > 0 || stand == r->n_voters);
 }
 
 bool round_has_majority(struct sim *s)
@@ -345,7 +347,7 @@ bool round_has_majority(struct sim *s)
         const struct round_sim *r = &s->rounds[i];
         const struct round_sim *newest = newest_in_force(s, r->instance);
         if (newest == NULL || r == newest || is_later(r, newest))
-            has &= 2 * count_votes(s, r) > r->n_voters;
+            has &= has_votes(s, r);
     }
     return has;
 }
