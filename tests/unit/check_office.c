@@ -625,13 +625,14 @@ START_TEST(test_office_votes_of_the_dead_do_not_decide_alone)
 {
     struct voters newcomer = range(5, 5);
     in_office(2);
+    office_away(&o, agent(1));
     for (int i = 0; i <= _i; i++)
         office_stand(&o, agent(i));
     office_propose(&o, 2, &newcomer, now_us);
     accepts(5, 5, 2);
     ck_assert(office_is_in_force(&o) == _i && office_end_is_known(&o) == _i);
     now_us += LEASE;
-    ck_assert(may_act() == _i);
+    ck_assert(may_act() == _i && office_count_here(&o) == 2 * _i);
 }
 END_TEST
 

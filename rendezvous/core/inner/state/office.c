@@ -639,7 +639,9 @@ bool office_lacks_voters(const struct office *o)
 
 int office_count_here(const struct office *o)
 {
-    return count_of(o, OFFICE_NOW, is_here);
+    return is_for_living(o, OFFICE_NOW, is_here)
+               ? count_of(o, OFFICE_NOW, is_here)
+               : 0;
 }
 
 int office_count_echoes(const struct office *o, int64_t since_us)

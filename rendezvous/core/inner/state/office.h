@@ -261,6 +261,8 @@ bool office_end_is_known(const struct office *o);
 
 /* Too few are here to take office, or to act in it. */
 bool office_lacks_voters(const struct office *o);
+/* Of the newest round's, those that died here as well, unless they are alone
+ * and decide nothing. */
 int office_count_here(const struct office *o);
 int office_count_echoes(const struct office *o, int64_t since_us);
 
