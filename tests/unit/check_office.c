@@ -619,8 +619,7 @@ START_TEST(test_office_vote_of_the_dead_without_a_promise_does_not_stand)
 }
 END_TEST
 
-/* One of two died here, the other is silent: it may have been sent on by an
- * operator who gave up the dead one. If both died here, nobody can be. */
+/* The other one is silent: an operator may have sent it on elsewhere. */
 START_TEST(test_office_votes_of_the_dead_do_not_decide_alone)
 {
     struct voters newcomer = range(5, 5);
@@ -632,7 +631,8 @@ START_TEST(test_office_votes_of_the_dead_do_not_decide_alone)
     accepts(5, 5, 2);
     ck_assert(office_is_in_force(&o) == _i && office_end_is_known(&o) == _i);
     now_us += LEASE;
-    ck_assert(may_act() == _i && office_count_here(&o) == 2 * _i);
+    ck_assert(may_act() == _i && office_count_here(&o) == 2 * _i &&
+              office_count_echoes(&o, now_us - LEASE + 1) == 2 * _i);
 }
 END_TEST
 

@@ -646,12 +646,13 @@ int office_count_here(const struct office *o)
 
 int office_count_echoes(const struct office *o, int64_t since_us)
 {
-    int n = 0;
+    int n = 0, stand = 0;
     for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
         const struct vote *v = vote_at(o, OFFICE_NOW, i);
+        stand += v->stands;
         n += v->stands || v->echo_us >= since_us;
     }
-    return n;
+    return n > stand || stand == o->sets[OFFICE_NOW].n ? n : 0;
 }
 
 void office_check(const struct office *o)
