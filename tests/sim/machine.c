@@ -50,6 +50,7 @@ void sim_drifts(struct sim *s, int machine, int ppm)
 {
     ddp_assert(s->now_us == 0 && ppm > -PPM / 2 && ppm < PPM / 2);
     s->machines[machine].ppm = ppm;
+    s->count[SIM_DRIFTED] |= ppm != 0;
 }
 
 static const char *machine_name(int machine, char text[16])

@@ -276,12 +276,26 @@ void round_office(struct sim *s, const struct msg_office *o)
     msg_set(srv->epoch_id, o->epoch_id);
 }
 
+static bool is_long_out(const struct sim *s)
+{
+    int64_t short_us = s->now_us + s->conf.heartbeat_ms * MONO_MS;
+    for (int i = 0; i < s->n_nodes; i++) {
+        const struct node_sim *n = &s->nodes[i];
+        int64_t until_us = agent_lease_until_us(&n->agent);
+        if (n->alive && until_us != MONO_NEVER &&
+            clock_when(s, n->machine, until_us) > short_us)
+            return true;
+    }
+    return false;
+}
+
 /* Only a server in office grants any. */
-void round_lease(struct sim *s)
+void round_lease(struct sim *s, const struct msg_lease *l)
 {
     struct server_sim *srv = &s->servers[s->acting];
     const struct round_sim *r = NULL;
     srv->lease_at_us = s->now_us;
+    s->count[SIM_LONG_LEASE] += l->grant_ms > s->conf.heartbeat_ms;
     if (srv->epoch == 0 || srv->acts)
         return;
     srv->acts = true;
@@ -292,6 +306,7 @@ void round_lease(struct sim *s)
     if (r == NULL)
         return;
     s->count[SIM_TAKEOVER]++;
+    s->count[SIM_LONG_TAKEOVER] += is_long_out(s);
     s->count[SIM_EXCEPTION] +=
         r->n_voters == 2 &&
         s->nodes[r->voters[0]].alive != s->nodes[r->voters[1]].alive;
@@ -326,16 +341,18 @@ int round_spawn(struct sim *s, int node, const struct msg_world *w)
 
 /* -- the majority ---------------------------------------------------------- */
 
-/* Of its voters those that live, or died while they obeyed the server that most
- * nodes are at. */
-static int count_votes(const struct sim *s, const struct round_sim *r)
+/* More than half of its voters live, one at least, or died while they obeyed
+ * the server that most nodes are at; or all died so. */
+static bool has_votes(const struct sim *s, const struct round_sim *r)
 {
-    int votes = 0;
+    int alive = 0, stand = 0;
     for (int i = 0; i < r->n_voters; i++) {
         const struct node_sim *n = &s->nodes[r->voters[i]];
-        votes += n->alive || n->farewell_life == server_life(s);
+        alive += n->alive;
+        stand += !n->alive && n->farewell_life == server_life(s);
     }
-    return votes;
+    return 2 * (alive + stand) > r->n_voters &&
+           (alive > 0 || stand == r->n_voters);
 }
 
 bool round_has_majority(struct sim *s)
@@ -345,7 +362,7 @@ bool round_has_majority(struct sim *s)
         const struct round_sim *r = &s->rounds[i];
         const struct round_sim *newest = newest_in_force(s, r->instance);
         if (newest == NULL || r == newest || is_later(r, newest))
-            has &= 2 * count_votes(s, r) > r->n_voters;
+            has &= has_votes(s, r);
     }
     return has;
 }

@@ -332,6 +332,10 @@ play_step(struct sim *s, const struct schedule *p, const struct step *step)
     case ACT_GO_ON:
         (void)sim_go_on(s);
         return;
+    case ACT_FINISH:
+        for (int k = 0; k < sim_agents(s); k++)
+            sim_finish_node(s, k);
+        return;
     default:
         if (step->act >= ACT_HOST_START)
             act_on_host(s, p, step);

@@ -57,6 +57,7 @@ enum act {
     ACT_PARTITION,
     ACT_UNITE,
     ACT_GO_ON,
+    ACT_FINISH, /* all workers succeed */
     ACTS
 };
 

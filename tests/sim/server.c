@@ -62,6 +62,8 @@ static void on_note(struct sim *s, const struct note *note)
     s->count[SIM_GAVE_WAY] +=
         note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
+    s->count[SIM_TOLD_WHERE] += note->kind == NOTE_moved;
+    s->count[SIM_OUTDATED] += note->kind == NOTE_outdated;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
     s->count[SIM_QUARANTINED] += note->kind == NOTE_quarantined;
     s->count[SIM_KEPT] += note->kind == NOTE_kept;
@@ -121,7 +123,7 @@ static void watch_msg(struct sim *s, int node, const struct msg *m)
         round_office(s, &m->office);
         return;
     case MSG_KIND_lease:
-        round_lease(s);
+        round_lease(s, &m->lease);
         return;
     case MSG_KIND_waiting:
         round_waiting(s, &m->waiting);

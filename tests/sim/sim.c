@@ -207,6 +207,8 @@ struct sim *sim_new(const struct sim_conf *conf)
     s->conf = *conf;
     s->finish_us = -1;
     s->sealed = -1;
+    s->count[SIM_LISTED] = conf->endpoints > 1;
+    s->count[SIM_BEHIND] = conf->behind > 1;
     for (int i = 0; i < MACHINES_MAX; i++)
         s->machines[i].tenant = -1;
     s->conns = xalloc(CONNS_MAX, sizeof(s->conns[0]));

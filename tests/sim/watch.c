@@ -198,6 +198,12 @@ static void take_final(struct sim *s, struct instance *in, int status)
 void watch_end(struct sim *s, int node, const struct msg_end *e)
 {
     s->nodes[node].end_life = life_now(s);
+    if (e->instance[0] != '\0') {
+        struct instance *of = &s->instances[watch_instance(s, e->instance)];
+        s->count[SIM_END_AGAIN] +=
+            of->said_life != 0 && of->said_life != life_now(s);
+        of->said_life = life_now(s);
+    }
     if (e->hold == 0 && e->instance[0] != '\0' && s->conf.failover)
         take_final(s, &s->instances[watch_instance(s, e->instance)],
                    (int)e->status);

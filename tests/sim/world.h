@@ -222,6 +222,7 @@ struct instance {
     struct seat seats[SIM_AGENTS_MAX];
     int end_status; /* -1: it has not ended */
     int end_life;
+    int said_life;    /* of the last server that said its end */
     int final_status; /* of an end that a server said to be final; -1: none */
 };
 
@@ -377,7 +378,7 @@ void round_world(struct sim *s,
                  const struct msg_world *w);
 void round_go(struct sim *s, const struct msg_go *g);
 void round_office(struct sim *s, const struct msg_office *o);
-void round_lease(struct sim *s);
+void round_lease(struct sim *s, const struct msg_lease *l);
 void round_waiting(struct sim *s, const struct msg_waiting *w);
 int round_spawn(struct sim *s, int node, const struct msg_world *w);
 /* Of the voters of each round that is in force or may come into it, more than

@@ -140,9 +140,7 @@ static bool are_trusted(const struct rdzv *r)
 }
 
 /* Of a run of which nothing is known here, or nothing that still counts, or
- * that is another, younger instance. A server that was stopped, while an
- * operator gave up the dead for which it could act, has nobody's word but
- * theirs. */
+ * that is another, younger instance. */
 static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
@@ -157,10 +155,8 @@ static bool is_given_up(const struct rdzv *r,
         return to->born_us < born &&
                (!begun || are_trusted(r) ||
                 r->now_us < mono_after(run->opened_us, YOUNG_US));
-    bool acts =
-        has_run(r, run) &&
-        office_has_living(&run->office, r->now_us - run->conf.heartbeat_us);
-    return !begun || (!acts && epoch_cmp(&to->epoch, &run->office.epoch) > 0);
+    return !begun ||
+           (!has_run(r, run) && epoch_cmp(&to->epoch, &run->office.epoch) > 0);
 }
 
 /* An older instance than the one that is said is known here: who says so passes

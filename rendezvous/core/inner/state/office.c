@@ -205,19 +205,37 @@ static int count_votes(const struct office *o,
     return n;
 }
 
+/* The dead alone do not decide over a voter that may live: it may have been
+ * sent on elsewhere, by an operator who gave them up. */
+static bool is_for_living(const struct office *o,
+                          enum office_set set,
+                          bool (*holds)(const struct vote *))
+{
+    bool all_stand = true;
+    for (int i = 0; i < o->sets[set].n; i++) {
+        const struct vote *v = vote_at(o, set, i);
+        if (counts(v) && !v->stands && holds(v))
+            return true;
+        all_stand &= !counts(v) || v->stands;
+    }
+    return all_stand;
+}
+
 static bool is_majority(const struct office *o,
                         enum office_set set,
                         bool (*holds)(const struct vote *))
 {
     int n = count_of(o, set, counts);
-    return n == 0 || 2 * count_votes(o, set, holds) > n;
+    return n == 0 ||
+           (2 * count_votes(o, set, holds) > n && is_for_living(o, set, holds));
 }
 
 static bool is_half(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
 {
-    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts);
+    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts) &&
+           is_for_living(o, set, holds);
 }
 
 /* -- what is heard --------------------------------------------------------- */
@@ -459,12 +477,12 @@ void office_echo(struct office *o, const char *agent, int64_t sent_us)
         v->echo_us = sent_us;
 }
 
-/* The newest time that half of the set's voters have answered: of n voters the
- * (n+1)/2-th newest echo. */
+/* The newest time that half of the set's voters have answered, one that lives
+ * among them: of n voters the (n+1)/2-th newest echo. */
 static int64_t
 set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
 {
-    int64_t echoes[MSG_VOTERS_MAX];
+    int64_t echoes[MSG_VOTERS_MAX], living_us = MONO_NEVER;
     const struct voters *voters = &o->sets[set];
     int n = 0;
     for (int i = 0; i < voters->n; i++) {
@@ -472,12 +490,14 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
         if (!counts(v))
             continue;
         int64_t echo_us = v->stands ? now_us : v->echo_us;
+        if (!v->stands && (living_us == MONO_NEVER || echo_us > living_us))
+            living_us = echo_us;
         int at = n++;
         for (; at > 0 && echoes[at - 1] < echo_us; at--)
             echoes[at] = echoes[at - 1];
         echoes[at] = echo_us;
     }
-    return n == 0 ? now_us : echoes[(n + 1) / 2 - 1];
+    return n == 0 ? now_us : mono_min(living_us, echoes[(n + 1) / 2 - 1]);
 }
 
 /* While a round is pending, only the last one in force has the authority; the
@@ -619,25 +639,20 @@ bool office_lacks_voters(const struct office *o)
 
 int office_count_here(const struct office *o)
 {
-    return count_of(o, OFFICE_NOW, is_here);
+    return is_for_living(o, OFFICE_NOW, is_here)
+               ? count_of(o, OFFICE_NOW, is_here)
+               : 0;
 }
 
 int office_count_echoes(const struct office *o, int64_t since_us)
 {
-    int n = 0;
+    int n = 0, stand = 0;
     for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
         const struct vote *v = vote_at(o, OFFICE_NOW, i);
+        stand += v->stands;
         n += v->stands || v->echo_us >= since_us;
     }
-    return n;
-}
-
-bool office_has_living(const struct office *o, int64_t since_us)
-{
-    for (int i = 0; i < o->n_votes; i++)
-        if (!o->votes[i].stands && o->votes[i].echo_us >= since_us)
-            return true;
-    return false;
+    return n > stand || stand == o->sets[OFFICE_NOW].n ? n : 0;
 }
 
 void office_check(const struct office *o)

@@ -21,7 +21,8 @@
  *           force (office_is_in_force). Until the first round is in force the
  *           voters of the first proposal stand for the last one.
  *   stand   Who died on a connection on which it had promised can promise
- *           nobody else: its vote stands for good (office_stand).
+ *           nobody else: its vote stands for good (office_stand). But the dead
+ *           do not decide alone over one that may live.
  *   two     Of two voters, one is enough if the other is proven dead together
  *           with the server in office, and the first runs the round on a lease
  *           that was never over (office_excuse).
@@ -260,12 +261,10 @@ bool office_end_is_known(const struct office *o);
 
 /* Too few are here to take office, or to act in it. */
 bool office_lacks_voters(const struct office *o);
+/* Of the newest round's, those that died here as well, unless they are alone
+ * and decide nothing. */
 int office_count_here(const struct office *o);
 int office_count_echoes(const struct office *o, int64_t since_us);
-
-/* Any voter that lives has answered a message that was sent since then: it is
- * not only by votes of the dead that this server acts. */
-bool office_has_living(const struct office *o, int64_t since_us);
 
 /* Asserts what holds between two steps. */
 void office_check(const struct office *o);
