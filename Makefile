@@ -149,7 +149,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 
 RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl nccl_lib nccl_wait wire head \
-	blame reduce meet addresses same_call) \
+	blame notes reduce meet addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir list keeper keeper_prove keeper_find keeper_ranks \
 	keeper_load keeper_share \

@@ -48,8 +48,9 @@ struct ddp_comm_opts {
  * DDP_SOCKET_IFNAME (interfaces, with commas) say something else.
  *
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
- * names them), PEER, PROTO, NOMEM, USAGE; for NCCL also CONFIG (no driver, no
- * NCCL, no GPU chosen, libddp was built without it) and IO (NCCL failed).
+ * names them), CONFLICT (`mesh` differs), PEER, PROTO, NOMEM, USAGE; for NCCL
+ * also CONFIG (no driver, no NCCL, no GPU chosen, libddp was built without it)
+ * and IO (NCCL failed).
  *
  * If a rank dies before all have met, the others may notice it by the time-out
  * only. A launcher ends them earlier, by SIGTERM; so call ddp_stop_on_signal
@@ -181,9 +182,10 @@ DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
  *
  * A send may wait until the peer receives. If two ranks send to each other, or
  * several in a circle, each puts its sends and receives into a group. In host
- * memory it is a CONFLICT, after two or three seconds, if two ranks wait for
- * each other (both only send, or only receive), or one waits for another that
- * has gone on to a collective. A circle of more ranks waits until `timeout_ms`.
+ * memory it is a CONFLICT, after two or three seconds, if ranks wait for each
+ * other (two, or a circle of them), or one waits for another that has gone on
+ * to a collective; and in ddp_comm_barrier, if something was sent before it
+ * that its rank has not received.
  */
 DDP_API int ddp_comm_send(struct ddp_comm *c,
                           const void *data,
@@ -204,7 +206,8 @@ DDP_API int ddp_comm_recv(struct ddp_comm *c,
  * and to one peer keep their order. A group has at most DDP_COMM_GROUP_MAX of
  * them, all in host memory or all in GPU memory.
  *
- * Errors of start: USAGE (there is a group). A send or receive in a group has
+ * Errors of start: USAGE (there is a group), and what the communicator failed
+ * with if it has. A send or receive in a group has
  * USAGE and NOMEM only, and is left out then. All other calls but
  * ddp_comm_abort and ddp_comm_free fail with USAGE in a group. The group is
  * over when end returns, also with an error: USAGE (there is no group; both

@@ -371,6 +371,17 @@ give(struct work todo, ncclDataType_t type, cudaStream_t stream)
     return push(w, stream);
 }
 
+static ncclResult_t give_sum(const char *name,
+                             struct work w,
+                             ncclDataType_t type,
+                             ncclRedOp_t op,
+                             cudaStream_t stream)
+{
+    note(name, w.count, type, (int)op, -1);
+    w.op = ops[op];
+    return give(w, type, stream);
+}
+
 ncclResult_t ncclAllReduce(const void *from,
                            void *to,
                            size_t count,
@@ -379,11 +390,9 @@ ncclResult_t ncclAllReduce(const void *from,
                            ncclComm_t comm,
                            cudaStream_t stream)
 {
-    struct work w = {.comm = comm, .from = from, .to = to, .kind = SUM};
-    note("AllReduce", count, type, (int)op, -1);
-    w.count = count;
-    w.op = ops[op];
-    return give(w, type, stream);
+    const struct work w = {
+        .comm = comm, .from = from, .to = to, .count = count, .kind = SUM};
+    return give_sum("AllReduce", w, type, op, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void *from,
@@ -394,11 +403,9 @@ ncclResult_t ncclReduceScatter(const void *from,
                                ncclComm_t comm,
                                cudaStream_t stream)
 {
-    struct work w = {.comm = comm, .from = from, .to = to, .kind = SCATTER};
-    note("ReduceScatter", count, type, (int)op, -1);
-    w.count = count;
-    w.op = ops[op];
-    return give(w, type, stream);
+    const struct work w = {
+        .comm = comm, .from = from, .to = to, .count = count, .kind = SCATTER};
+    return give_sum("ReduceScatter", w, type, op, stream);
 }
 
 ncclResult_t ncclBroadcast(const void *from,

@@ -317,7 +317,7 @@ END_TEST
 START_TEST(test_snapshot_save_refuses_bad_arguments)
 {
     struct ddp_error e;
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < 9; k++) {
         struct model m;
         char longer[DDP_NAME_MAX + 1];
         fill_model(&m, 1);
@@ -339,6 +339,8 @@ START_TEST(test_snapshot_save_refuses_bad_arguments)
             memset(m.kv[0].value, 'v', DDP_KV_MAX);
         if (k == 7)
             m.t[0].dtype = (enum ddp_dtype)0;
+        if (k == 8)
+            m.t[0].name = "ddp.ranks";
         ck_assert_int_eq(ddp_snapshot_save(d, "s", m.t, TENSORS, m.kv, 3, &e),
                          -1);
         ck_assert_msg(e.code == DDP_ERR_USAGE, "case %d: %s", k, e.text);

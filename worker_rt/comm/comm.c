@@ -198,6 +198,17 @@ collective(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
     return rt_fail(err, &why);
 }
 
+/* A collective on elements of a dtype. */
+static int typed(struct ddp_comm *c,
+                 struct comm_call call,
+                 enum ddp_dtype dtype,
+                 struct ddp_error *err)
+{
+    call.dtype = dtype;
+    call.elem = reduce_size(dtype);
+    return collective(c, call, err);
+}
+
 int ddp_comm_all_reduce(struct ddp_comm *c,
                         const void *in,
                         void *out,
@@ -206,15 +217,9 @@ int ddp_comm_all_reduce(struct ddp_comm *c,
                         enum ddp_op op,
                         struct ddp_error *err)
 {
-    return collective(c,
-                      (struct comm_call){.kind = WIRE_ALLREDUCE,
-                                         .in = in,
-                                         .out = out,
-                                         .count = count,
-                                         .dtype = dtype,
-                                         .elem = reduce_size(dtype),
-                                         .op = op},
-                      err);
+    const struct comm_call call = {
+        .kind = WIRE_ALLREDUCE, .in = in, .out = out, .count = count, .op = op};
+    return typed(c, call, dtype, err);
 }
 
 int ddp_comm_allreduce(struct ddp_comm *c,
@@ -234,15 +239,12 @@ int ddp_comm_reduce_scatter(struct ddp_comm *c,
                             enum ddp_op op,
                             struct ddp_error *err)
 {
-    return collective(c,
-                      (struct comm_call){.kind = WIRE_REDUCE_SCATTER,
-                                         .in = in,
-                                         .out = out,
-                                         .count = count,
-                                         .dtype = dtype,
-                                         .elem = reduce_size(dtype),
-                                         .op = op},
-                      err);
+    const struct comm_call call = {.kind = WIRE_REDUCE_SCATTER,
+                                   .in = in,
+                                   .out = out,
+                                   .count = count,
+                                   .op = op};
+    return typed(c, call, dtype, err);
 }
 
 int ddp_comm_all_gather(struct ddp_comm *c,
@@ -252,14 +254,9 @@ int ddp_comm_all_gather(struct ddp_comm *c,
                         enum ddp_dtype dtype,
                         struct ddp_error *err)
 {
-    return collective(c,
-                      (struct comm_call){.kind = WIRE_ALLGATHER,
-                                         .in = in,
-                                         .out = out,
-                                         .count = count,
-                                         .dtype = dtype,
-                                         .elem = reduce_size(dtype)},
-                      err);
+    const struct comm_call call = {
+        .kind = WIRE_ALLGATHER, .in = in, .out = out, .count = count};
+    return typed(c, call, dtype, err);
 }
 
 int ddp_comm_allgather(struct ddp_comm *c,
@@ -268,13 +265,12 @@ int ddp_comm_allgather(struct ddp_comm *c,
                        void *all,
                        struct ddp_error *err)
 {
-    return collective(c,
-                      (struct comm_call){.kind = WIRE_ALLGATHER,
-                                         .in = mine,
-                                         .out = all,
-                                         .count = len,
-                                         .elem = 1},
-                      err);
+    const struct comm_call call = {.kind = WIRE_ALLGATHER,
+                                   .in = mine,
+                                   .out = all,
+                                   .count = len,
+                                   .elem = 1};
+    return collective(c, call, err);
 }
 
 int ddp_comm_all_to_all(struct ddp_comm *c,
@@ -284,14 +280,9 @@ int ddp_comm_all_to_all(struct ddp_comm *c,
                         enum ddp_dtype dtype,
                         struct ddp_error *err)
 {
-    return collective(c,
-                      (struct comm_call){.kind = WIRE_ALL_TO_ALL,
-                                         .in = in,
-                                         .out = out,
-                                         .count = count,
-                                         .dtype = dtype,
-                                         .elem = reduce_size(dtype)},
-                      err);
+    const struct comm_call call = {
+        .kind = WIRE_ALL_TO_ALL, .in = in, .out = out, .count = count};
+    return typed(c, call, dtype, err);
 }
 
 int ddp_comm_broadcast(
@@ -379,7 +370,8 @@ int ddp_comm_recv(struct ddp_comm *c,
 int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (check_no_group(c, &why) != 0)
+    if (check_no_group(c, &why) != 0 ||
+        c->ops->exchange(c, NULL, 0, &why) != 0) /* is it whole? */
         return rt_fail(err, &why);
     c->grouping = true;
     c->ngroup = 0;
@@ -393,8 +385,7 @@ int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err)
     c->grouping = false;
     if (!grouping)
         (void)ddp_err_set(&why, DDP_E_USAGE, "there is no group to end");
-    else if (c->ngroup == 0 ||
-             c->ops->exchange(c, c->group, c->ngroup, &why) == 0)
+    else if (c->ops->exchange(c, c->group, c->ngroup, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }

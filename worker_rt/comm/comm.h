@@ -57,7 +57,8 @@ struct comm_ops {
     int (*call)(struct ddp_comm *c,
                 const struct comm_call *call,
                 struct ddp_err *err);
-    /* Sends and receives at once, `n` of them. */
+    /* Sends and receives at once, `n` of them; 0: only whether the communicator
+     * is whole. */
     int (*exchange)(struct ddp_comm *c,
                     const struct comm_call *calls,
                     size_t n,

@@ -24,6 +24,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "worker_rt/comm/head.h"
+#include "worker_rt/comm/notes.h"
 #include "worker_rt/comm/reduce.h"
 #include "worker_rt/comm/wire.h"
 
@@ -92,38 +93,6 @@ static int cube_combine(struct comm_cpu *c,
             combine(data, data, w->scratch, n);
     }
     return has_twin ? wire_send(w, twin, 1, data, len, err) : 0;
-}
-
-/*
- * From the root to all: over the twin's edge into the core if need be, then a
- * binomial tree whose numbers are ranks XOR the root, then out to the twins.
- */
-static int cube_broadcast(
-    struct comm_cpu *c, void *data, size_t len, int root, struct ddp_err *err)
-{
-    struct wire *w = &c->wire;
-    int rank = c->base.rank;
-    int twin = rank < c->core ? rank + c->core : rank - c->core;
-    int head = root < c->core ? root : root - c->core; /* the tree's root */
-    if (rank >= c->core)
-        return rank == root ? wire_send(w, twin, 0, data, len, err)
-                            : wire_recv(w, twin, 1, data, len, err);
-    if (root >= c->core && rank == head &&
-        wire_recv(w, root, 0, data, len, err) != 0)
-        return -1;
-    int number = rank ^ head;
-    int bit = 1;
-    while (bit < c->core && (number & bit) == 0)
-        bit *= 2;
-    /* The lowest set bit leads to the parent, those below it to children. */
-    if (number != 0 && wire_recv(w, rank ^ bit, 2, data, len, err) != 0)
-        return -1;
-    for (bit /= 2; bit > 0; bit /= 2)
-        if (wire_send(w, rank ^ bit, 2, data, len, err) != 0)
-            return -1;
-    if (twin < c->base.world && twin != root)
-        return wire_send(w, twin, 1, data, len, err);
-    return 0;
 }
 
 /* -- much data: the ring --------------------------------------------------- */
@@ -207,8 +176,11 @@ static int ring_gather(struct comm_cpu *c,
     return 0;
 }
 
-/* A chain from the root along the ring: a chunk goes on while the next one
- * comes in. */
+/*
+ * A chain from the root along the ring: a chunk goes on while the next one
+ * comes in. The last rank tells the root that it has begun, so that a message
+ * goes along each edge of the ring: ranks that differ about the root find out.
+ */
 static int ring_broadcast(struct comm_cpu *c,
                           uint8_t *data,
                           size_t len,
@@ -219,7 +191,7 @@ static int ring_broadcast(struct comm_cpu *c,
     int world = c->base.world;
     int place = (c->base.rank - root + world) % world;
     size_t chunks = (len + WIRE_CHUNK - 1) / WIRE_CHUNK;
-    for (size_t i = 0; i <= chunks; i++) {
+    for (size_t i = 0; world > 1 && i <= chunks; i++) {
         struct wire_xfer out = {0}, in = {0};
         size_t last = i - (i > 0 ? 1 : 0);
         if (place > 0 && i < chunks)
@@ -229,6 +201,10 @@ static int ring_broadcast(struct comm_cpu *c,
             out = wire_message(w, c->next, (uint32_t)last,
                                data + last * WIRE_CHUNK,
                                least(WIRE_CHUNK, len - last * WIRE_CHUNK));
+        if (place == 0 && i == chunks)
+            in = wire_message(w, c->prev, 0, NULL, 0);
+        if (place == world - 1 && i == 0)
+            out = wire_message(w, c->next, 0, NULL, 0);
         if (wire_exchange(w, &out, &in, err) != 0)
             return -1;
     }
@@ -252,13 +228,18 @@ static int end(struct comm_cpu *c, int rc, const struct ddp_err *err)
     return wire_end(&c->wire, rc, err);
 }
 
-/* Combines nothing; no rank passes before the last has come. */
+/* No rank passes before the last has come. All sum up what has been sent
+ * between two ranks and was not received: nothing may be left of that. */
 static int barrier(struct comm_cpu *c, enum wire_kind kind, struct ddp_err *err)
 {
     const struct comm_call call = {.kind = kind};
+    uint64_t open = notes_open_sends(&c->wire);
     int rc = begin(c, &call, err);
     if (rc == 0)
-        rc = cube_combine(c, c->wire.scratch, 0, 1, reduce_merge, err);
+        rc = cube_combine(c, &open, 1, sizeof(open),
+                          reduce_find(DDP_U64, DDP_SUM), err);
+    if (rc == 0 && open != 0 && kind == WIRE_BARRIER)
+        rc = notes_left_over(&c->wire, err);
     return end(c, rc, err);
 }
 
@@ -297,8 +278,10 @@ static int
 broadcast(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
 {
     size_t len = comm_call_len(call);
+    if (len > 0 && len < SMALL_MAX && c->base.rank != call->peer)
+        memset(call->out, 0, len); /* a bitwise or is a copy then */
     if (len < SMALL_MAX)
-        return cube_broadcast(c, call->out, len, call->peer, err);
+        return cube_combine(c, call->out, len, 1, reduce_merge, err);
     go_round(c);
     return ring_broadcast(c, call->out, len, call->peer, err);
 }
@@ -457,41 +440,24 @@ static int all_to_all(struct comm_cpu *c,
     return rc;
 }
 
-static int
-move(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
-{
-    switch (call->kind) {
-    case WIRE_ALLREDUCE:
-        return allreduce(c, call, err);
-    case WIRE_BROADCAST:
-        return broadcast(c, call, err);
-    case WIRE_ALLGATHER:
-        return allgather(c, call, err);
-    case WIRE_REDUCE_SCATTER:
-        return reduce_scatter(c, call, err);
-    case WIRE_ALL_TO_ALL:
-        return all_to_all(c, call, err);
-    case WIRE_BARRIER:
-    case WIRE_LEAVE:
-    case WIRE_START:
-    case WIRE_WAIT:
-    case WIRE_SEND:
-    case WIRE_RECV:
-    case WIRE_GROUP:
-    case WIRE_KINDS:
-        break;
-    }
-    DDP_WRONG("no collective that moves data");
-}
+typedef int
+move_fn(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err);
+
+static move_fn *const moves[WIRE_KINDS] = {
+    [WIRE_ALLREDUCE] = allreduce,   [WIRE_BROADCAST] = broadcast,
+    [WIRE_ALLGATHER] = allgather,   [WIRE_REDUCE_SCATTER] = reduce_scatter,
+    [WIRE_ALL_TO_ALL] = all_to_all,
+};
 
 static int cpu_call(struct ddp_comm *comm,
                     const struct comm_call *call,
                     struct ddp_err *err)
 {
     struct comm_cpu *c = self(comm);
+    ddp_assert(moves[call->kind] != NULL);
     int rc = begin(c, call, err);
     if (rc == 0)
-        rc = move(c, call, err);
+        rc = moves[call->kind](c, call, err);
     return end(c, rc, err);
 }
 

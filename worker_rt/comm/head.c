@@ -73,8 +73,8 @@ void head_describe(char text[HEAD_TEXT], const struct wire_head *h)
     else if (h->dtype != 0)
         (void)snprintf(more, sizeof(more), " (%s)",
                        reduce_dtype_name(h->dtype));
-    char len[40] = ""; /* a message without data, or no message */
-    if (h->len > 0)
+    char len[40] = ""; /* no message, or one without data of the program's */
+    if (h->len > 0 && h->kind != WIRE_BARRIER)
         (void)snprintf(len, sizeof(len), " with length %llu",
                        (unsigned long long)h->len);
     (void)snprintf(text, HEAD_TEXT, "%s number %u%s%s", head_kind_name(h->kind),

@@ -11,7 +11,9 @@
  * nothing, or anything else than a hello: closed, and the meeting goes on. A
  * rank dies after it was connected: PEER at once. A rank dies before, or never
  * comes: TIMEOUT at the deadline, with the ranks that are missing. The store
- * goes away: its errors.
+ * goes away: its errors. Ranks differ about the mesh: one finds that when it
+ * looks up the rank before it, and says so in the store, where all others look
+ * while they wait, or when the meeting fails.
  */
 #include "worker_rt/comm/meet.h"
 
@@ -32,6 +34,9 @@
 #define PENDING_MAX 16 /* connections whose hello has not come yet */
 #define HELLO_US    (2 * MONO_S)
 #define TRY_US      (3 * MONO_S) /* an address, if there are others */
+#define LOOK_US     (1 * MONO_S) /* then it is asked for a conflict, then .. */
+#define ASK_US      (2 * MONO_S) /* .. after twice that; the store has this */
+#define MESH_MARK   '+'          /* before the addresses of a rank of a mesh */
 
 /*
  * The first words on a connection. The higher rank connects to the lower one
@@ -112,6 +117,8 @@ struct meet {
     size_t missing;
     int64_t deadline_us;
     int listener;                 /* -1: none */
+    int64_t look_us;              /* for a conflict of others; and when .. */
+    int64_t pause_us;             /* .. after that */
     struct sockaddr_storage seen; /* where the store sees us */
     struct addresses *peers;      /* (nlinks), owned: where to call each */
     struct making making[COMM_LINKS_MAX];
@@ -424,7 +431,7 @@ static int meet_step(struct meet *m, struct ddp_err *err)
 {
     struct pollfd pfd[COMM_LINKS_MAX + PENDING_MAX + 1];
     struct pollfd *pending = pfd + m->nlinks;
-    int64_t wake_us = m->deadline_us;
+    int64_t wake_us = mono_min(m->deadline_us, m->look_us);
     leave_silent(m, &wake_us);
     for (size_t i = 0; i < m->nlinks; i++)
         pfd[i] = ask(m, i);
@@ -456,6 +463,66 @@ store_key(char *key, size_t len, const struct comm_place *place, int rank)
     int n = snprintf(key, len, "ddp/%s/%lld/comm%u/%d", place->instance,
                      (long long)place->round, place->id, rank);
     ddp_assert(n > 0 && (size_t)n < len); /* four short fields */
+}
+
+/* -- ranks that differ ----------------------------------------------------- */
+
+static void conflict_key(char *key, size_t len, const struct comm_place *place)
+{
+    int n = snprintf(key, len, "ddp/%s/%lld/comm%u/conflict", place->instance,
+                     (long long)place->round, place->id);
+    ddp_assert(n > 0 && (size_t)n < len);
+}
+
+static int differ(int rank, struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_CONFLICT,
+                       "rank %d and rank %d differ in the option mesh of the "
+                       "communicator",
+                       rank - 1, rank);
+}
+
+/* This rank and the one before it differ. Without the store the others wait
+ * longer. */
+static int tell_conflict(struct meet *m, struct ddp_err *err)
+{
+    char key[128], text[16];
+    struct ddp_err ignored;
+    conflict_key(key, sizeof(key), m->place);
+    (void)snprintf(text, sizeof(text), "%d", m->place->rank); /* fits */
+    (void)store_client_set(m->store, key, text, strlen(text), m->deadline_us,
+                           &ignored);
+    return differ(m->place->rank, err);
+}
+
+/* CONFLICT: a rank has said that it found one. A store that does not answer has
+ * nothing to say. */
+static int hear_conflict(struct meet *m, struct ddp_err *err)
+{
+    char key[128], text[16];
+    struct ddp_err ignored;
+    size_t len = 0;
+    bool there = false;
+    int64_t until_us = mono_after(mono_now_us(), ASK_US);
+    conflict_key(key, sizeof(key), m->place);
+    if (store_client_check(m->store, key, &there, until_us, &ignored) != 0 ||
+        !there ||
+        store_client_get(m->store, key, text, sizeof(text) - 1, &len, until_us,
+                         &ignored) != 0)
+        return 0;
+    text[len] = '\0';
+    long rank = strtol(text, NULL, 10);
+    return rank < 1 || rank >= m->place->world ? 0 : differ((int)rank, err);
+}
+
+static int look_for_conflict(struct meet *m, struct ddp_err *err)
+{
+    int64_t now_us = mono_now_us();
+    if (now_us < m->look_us)
+        return 0;
+    m->pause_us *= 2;
+    m->look_us = now_us + m->pause_us;
+    return hear_conflict(m, err);
 }
 
 /* Listens where this rank can be called, and writes that into `text`. */
@@ -491,14 +558,17 @@ static int listen_near(struct meet *m, char *text, struct ddp_err *err)
 static int
 look_up(struct meet *m, int rank, struct addresses *to, struct ddp_err *err)
 {
-    char key[128], text[ADDRESSES_TEXT];
+    char key[128], text[ADDRESSES_TEXT + 1];
     size_t len;
     store_key(key, sizeof(key), m->place, rank);
     if (store_client_get(m->store, key, text, sizeof(text) - 1, &len,
                          m->deadline_us, err) != 0)
         return ddp_err_wrap(err, "waiting for rank %d", rank);
     text[len] = '\0';
-    if (addresses_read(to, text, &m->seen) == 0)
+    bool mesh = text[0] == MESH_MARK;
+    if (mesh != m->place->mesh && rank == m->place->rank - 1)
+        return tell_conflict(m, err);
+    if (addresses_read(to, text + (mesh ? 1 : 0), &m->seen) == 0)
         return 0;
     return ddp_err_set(
         err, DDP_E_PROTO,
@@ -542,9 +612,10 @@ static int call_lower(struct meet *m, struct ddp_err *err)
 
 static int meet_all(struct meet *m, struct ddp_err *err)
 {
-    char text[ADDRESSES_TEXT], key[128];
+    char marked[ADDRESSES_TEXT + 1] = {MESH_MARK}, key[128];
+    char *text = marked + (m->place->mesh ? 0 : 1);
     store_key(key, sizeof(key), m->place, m->place->rank);
-    if (listen_near(m, text, err) != 0 ||
+    if (listen_near(m, marked + 1, err) != 0 ||
         store_client_set(m->store, key, text, strlen(text), m->deadline_us,
                          err) != 0 ||
         call_lower(m, err) != 0)
@@ -552,7 +623,7 @@ static int meet_all(struct meet *m, struct ddp_err *err)
     while (m->missing > 0) {
         if (mono_now_us() >= m->deadline_us)
             return too_late(m, err);
-        if (meet_step(m, err) != 0)
+        if (look_for_conflict(m, err) != 0 || meet_step(m, err) != 0)
             return -1;
     }
     return 0;
@@ -577,6 +648,8 @@ int comm_meet(const struct comm_place *place,
                        .nlinks = nlinks,
                        .missing = nlinks,
                        .deadline_us = deadline_us,
+                       .look_us = mono_now_us() + LOOK_US,
+                       .pause_us = LOOK_US,
                        .listener = -1};
     for (size_t i = 0; i < PENDING_MAX; i++)
         m->pending[i].fd = -1;
@@ -586,6 +659,9 @@ int comm_meet(const struct comm_place *place,
         rc = ddp_err_set(err, DDP_E_NOMEM, "no memory to meet the ranks");
     else
         rc = meet_all(m, err);
+    if (rc != 0 && (err->code == DDP_E_PEER || err->code == DDP_E_PROTO ||
+                    err->code == DDP_E_TIMEOUT))
+        (void)hear_conflict(m, err); /* it says better why */
     for (size_t i = 0; i < nlinks; i++)
         ddp_assert(rc != 0 || links[i].fd >= 0);
     for (size_t i = 0; i < PENDING_MAX; i++)

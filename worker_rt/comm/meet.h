@@ -34,7 +34,8 @@ struct comm_link {
  *
  * Errors: those of the store; TIMEOUT (not all came until the deadline, the
  * text names them); PEER (one gave up meanwhile); PROTO (one refused us: it is
- * in another round, say); NOMEM; CONFIG.
+ * in another round, say); CONFLICT (two ranks differ in `place->mesh`); NOMEM;
+ * CONFIG.
  *
  * A rank that dies before the others have connected to it is not noticed here
  * but by the deadline.

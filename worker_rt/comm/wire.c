@@ -25,10 +25,9 @@
  *
  * Ranks that are in different calls find out by the heads of messages. Two such
  * ranks may also wait for a third each, and never read what the other has sent:
- * so a rank that was blocked for LOOK_US looks at messages that it did not ask
- * for, see head_is_stray. And a rank that waits to receive says so to the one
- * that should send, which may have gone on without, or wait to receive itself:
- * see blame_waits_in_vain.
+ * so a rank that was blocked for wire_look_us looks at messages that it did not
+ * ask for, see head_is_stray. And a rank that waits for a send, or a receive,
+ * says so to the rank that it waits for: see notes.c.
  */
 #include "worker_rt/comm/wire.h"
 
@@ -43,11 +42,13 @@
 
 #include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
+#include "worker_rt/comm/notes.h"
 #include "worker_rt/rt.h"
 
 #define GONE_US  (50 * MONO_MS)
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
-#define LOOK_US  (1 * MONO_S)   /* how often a blocked rank asks: silent? */
+
+int64_t wire_look_us = 1 * MONO_S;
 
 _Static_assert(WIRE_PEERS_MAX *COMM_LANES <= COMM_LINKS_MAX, "see meet");
 
@@ -127,7 +128,7 @@ static bool hear_one(struct wire *w, struct wire_peer *p)
     if (p->have < sizeof(*said))
         return false;
     if (blame_is_note(said)) {
-        p->note = *said;
+        notes_take(p);
         p->have = 0;
         return true;
     }
@@ -139,11 +140,11 @@ static bool hear_one(struct wire *w, struct wire_peer *p)
     return false;
 }
 
-/* Notes and the blame behind them: a rank gives one note for each call, so no
- * sound one gives many at a time. */
+/* Notes and the blame behind them: in each call a rank gives one note, and at
+ * most one for each chain that it passes on. */
 static void hear(struct wire *w, struct wire_peer *p)
 {
-    for (int i = 0; i < 8 && p->state == WIRE_HERE; i++)
+    for (int i = 0; i < 2 * COMM_MESH_MAX && p->state == WIRE_HERE; i++)
         if (!hear_one(w, p))
             return;
 }
@@ -322,8 +323,12 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
         x->done < sizeof(x->head) && x->done + (size_t)n >= sizeof(x->head);
     x->done += (size_t)n;
     *moved = true;
-    if (head_came && !head_fits(&x->got, &x->head))
-        return conflict(w, x->peer, &x->head, &x->got, err);
+    if (head_came && !head_fits(&x->got, &x->head)) {
+        struct wire_head own = x->head;
+        if (own.kind == WIRE_SEND)
+            own.kind = WIRE_RECV; /* what it is at this end */
+        return conflict(w, x->peer, &own, &x->got, err);
+    }
     if (x->combine != NULL)
         combine_some(w, x);
     return 0;
@@ -361,77 +366,31 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     return 0;
 }
 
-/* Which peers are asked for data, and which are sent some. */
-struct asked {
-    short events[WIRE_PEERS_MAX]; /* POLLIN, POLLOUT */
-    bool silent[WIRE_PEERS_MAX];  /* nothing has come of what is awaited */
-};
-
 /* Looks at messages that were not asked for. */
-static int
-check_unread(struct wire *w, const struct asked *asked, struct ddp_err *err)
+static int check_unread(struct wire *w,
+                        const struct notes_asked *asked,
+                        struct ddp_err *err)
 {
     for (size_t i = 0; i < w->npeers; i++) {
         struct wire_head got;
         const struct wire_peer *p = &w->peers[i];
         short events = asked->events[i];
-        if (p->state != WIRE_HERE || (events & POLLIN) != 0)
-            continue;
-        ssize_t n = recv(p->fd, &got, sizeof(got), MSG_PEEK | MSG_DONTWAIT);
-        if (n == (ssize_t)sizeof(got) &&
+        if ((events & POLLIN) == 0 && notes_peek(p, &got) &&
             head_is_stray(&got, &w->head, events != 0))
             return conflict(w, p, &w->head, &got, err);
     }
     return 0;
 }
 
-static int
-check_notes(struct wire *w, const struct asked *asked, struct ddp_err *err)
-{
-    for (size_t i = 0; i < w->npeers; i++) {
-        const struct wire_peer *p = &w->peers[i];
-        char ours[HEAD_TEXT];
-        if (!blame_waits_in_vain(&p->note, &w->head, p->sent, p->got,
-                                 (asked->events[i] & POLLIN) != 0))
-            continue;
-        wire_blame_conflict(w);
-        head_describe(ours, &w->head);
-        return ddp_err_set(err, DDP_E_CONFLICT,
-                           "rank %d and rank %d are in different calls: %s, "
-                           "and a receive of what rank %d should send",
-                           w->rank, p->rank, ours, w->rank);
-    }
-    return 0;
-}
-
-/* Tells the peers from which nothing has come what this rank waits for. Twenty
- * bytes for each call fit, else they are not there: nobody rests on them. */
-static void give_notes(struct wire *w, const struct asked *asked)
-{
-    bool between = w->head.kind == WIRE_RECV || w->head.kind == WIRE_GROUP;
-    for (size_t i = 0; between && !w->noted && i < w->npeers; i++) {
-        const struct wire_peer *p = &w->peers[i];
-        const struct wire_blame note = {
-            .why = w->head.kind == WIRE_RECV ? WIRE_WAITS_ALONE : WIRE_WAITS,
-            .rank = (uint32_t)w->rank,
-            .seq = w->head.seq,
-            .got = p->got,
-            .sent = p->sent};
-        if (asked->silent[i])
-            (void)send(p->blame_fd, &note, sizeof(note),
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
-    }
-    w->noted = true;
-}
-
 /* What may end a wait, besides the awaited data and the blames of peers. */
 static int
-check_time(struct wire *w, const struct asked *asked, struct ddp_err *err)
+check_time(struct wire *w, const struct notes_asked *asked, struct ddp_err *err)
 {
-    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0 ||
-        check_notes(w, asked, err) != 0)
+    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0)
         return -1;
-    give_notes(w, asked);
+    notes_give(w, asked);
+    if (notes_check(w, asked, err) != 0)
+        return -1;
     if (mono_now_us() < stalled_at_us(w))
         return 0;
     w->blame = blame_for(WIRE_ABORTED, w->rank);
@@ -444,7 +403,7 @@ check_time(struct wire *w, const struct asked *asked, struct ddp_err *err)
 static int next_look_ms(const struct wire *w)
 {
     int64_t now_us = mono_now_us();
-    int64_t then_us = mono_min(w->deadline_us, now_us + LOOK_US);
+    int64_t then_us = mono_min(w->deadline_us, now_us + wire_look_us);
     if (w->gone != NULL)
         then_us = mono_min(then_us, w->moved_us + GONE_US);
     then_us = mono_min(then_us, stalled_at_us(w));
@@ -459,7 +418,7 @@ struct traffic {
 };
 
 static void
-ask(const struct wire *w, const struct traffic *t, struct asked *asked)
+ask(const struct wire *w, const struct traffic *t, struct notes_asked *asked)
 {
     for (size_t i = t->outs_done; i < t->nouts; i++)
         if (!finished(&t->outs[i]))
@@ -479,7 +438,7 @@ static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
 {
     struct pollfd pfd[1 + 2 * WIRE_PEERS_MAX];
     struct pollfd *data = pfd + 1, *blames = data + w->npeers;
-    struct asked asked = {.events = {0}};
+    struct notes_asked asked = {.events = {0}};
     bool goes_on = false;
     ask(w, t, &asked);
     pfd[0] = (struct pollfd){.fd = w->abort_fd, .events = POLLIN};
@@ -504,7 +463,7 @@ static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
         if (w->peers[i].state == WIRE_BLAMED)
             return give_up(w, w->peers[i].blame, err);
     }
-    return 0;
+    return goes_on || !w->noted ? 0 : notes_check(w, &asked, err);
 }
 
 static int check_abort(struct wire *w, struct ddp_err *err)
@@ -635,6 +594,7 @@ static int begin(struct wire *w, int64_t timeout_us, struct ddp_err *err)
         blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
     w->noted = false;
+    memset(w->passed, 0, sizeof(w->passed));
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;

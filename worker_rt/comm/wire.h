@@ -27,6 +27,13 @@
 _Static_assert(WIRE_PEERS_MAX >= COMM_MESH_MAX - 1, "a mesh fits");
 #define WIRE_CHUNK ((size_t)256 * 1024) /* at most by one system call */
 
+/* Ranks that a mesh can have, a bit each. */
+typedef uint64_t wire_ranks[COMM_MESH_MAX / 64];
+
+/* How often a blocked rank looks for more than data: whether its peers are
+ * silent, or in other calls. A second; a test makes it less. */
+extern int64_t wire_look_us;
+
 struct wire_peer {
     int rank;
     int fd;       /* data; -1: not connected */
@@ -39,6 +46,7 @@ struct wire_peer {
     struct wire_blame blame;
     size_t have;            /* bytes of `blame` that have come */
     struct wire_blame note; /* its last one; all zero: none */
+    wire_ranks chains;      /* the first ranks of those that came with it */
     uint32_t sent;          /* sends between these two, that are done .. */
     uint32_t got;           /* .. and receives */
     unsigned turn[2]; /* of the wire, when it was last asked to take something,
@@ -61,7 +69,8 @@ struct wire {
     int64_t deadline_us;    /* of this collective */
     struct wire_peer *gone; /* the first that was seen gone, or NULL */
     int64_t moved_us;       /* since then: when data last moved */
-    bool noted;             /* in this call the peers have their notes */
+    bool noted;             /* in this call the peers have their notes .. */
+    wire_ranks passed;      /* .. and those chains of others */
     uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
     unsigned turn;          /* counts passes over the transfers */
 };

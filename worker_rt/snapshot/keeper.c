@@ -470,8 +470,8 @@ int ddp_keeper_save(struct ddp_keeper *k,
     struct ddp_err why;
     struct ddp_tensor *with = NULL;
     bool disk = to_disk && k->disk >= KEEPER_WRITES;
-    int rc = 0;
-    if (k->ranks.max > 0) {
+    int rc = snapshot_check_names(tensors, ntensors, &why);
+    if (rc == 0 && k->ranks.max > 0) {
         ddp_keeper_settle(k); /* until then the sealer reads what they set */
         rc = keeper_ranks_gather(k, tensors, ntensors, &with, &why);
         tensors = with;

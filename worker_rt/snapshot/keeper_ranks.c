@@ -19,7 +19,6 @@
 
 #include "worker_rt/comm/comm.h"
 
-#define NAME    "ddp.ranks"
 #define PREFIX  sizeof(uint64_t)
 #define ALL_MAX ((uint64_t)1 << 30) /* bytes of all rows */
 
@@ -114,7 +113,7 @@ int keeper_ranks_gather(struct ddp_keeper *k,
     if (n > 0)
         memcpy(*with, tensors, n * sizeof(*tensors));
     (*with)[n] =
-        (struct ddp_tensor){.name = NAME,
+        (struct ddp_tensor){.name = SNAPSHOT_RANKS,
                             .dtype = DDP_U8,
                             .dims = 2,
                             .shape = {(uint64_t)comm->world, PREFIX + r->max},
@@ -134,7 +133,7 @@ bool keeper_ranks_place(struct ddp_keeper *k,
                         void **place)
 {
     struct keeper_ranks *r = &k->ranks;
-    if (strcmp(t->name, NAME) != 0)
+    if (strcmp(t->name, SNAPSHOT_RANKS) != 0)
         return false;
     uint64_t len = ddp_tensor_len(t);
     forget_loaded(r); /* of one that proved damaged */

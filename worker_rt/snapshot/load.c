@@ -154,6 +154,8 @@ int snapshot_check_wanted(const struct snapshot_wanted *wanted,
         if (wanted->meta[i].key == NULL)
             return ddp_err_set(err, DDP_E_USAGE,
                                "key %zu of the metadata is missing", i);
+    if (snapshot_check_names(wanted->tensors, wanted->ntensors, err) != 0)
+        return -1;
     return snapshot_check_tensors(wanted->tensors, wanted->ntensors, err);
 }
 

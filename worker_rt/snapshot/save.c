@@ -180,6 +180,7 @@ int ddp_snapshot_save(struct ddp *d,
     struct save s = {.d = d, .from = tensors, .place.dir = -1, .fd = -1};
     int rc = -1;
     if (proof_settle(&d->proof, &why) != 0 ||
+        snapshot_check_names(tensors, ntensors, &why) != 0 ||
         image_init(&s.image, d, -1, tensors, ntensors, meta, nmeta, &why) !=
             0 ||
         open_place(&s.place, path, &why) != 0)

@@ -53,6 +53,19 @@ struct ddp_tensor snapshot_tensor(const struct safetensor *t)
     return made;
 }
 
+int snapshot_check_names(const struct ddp_tensor *t,
+                         size_t n,
+                         struct ddp_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (t[i].name != NULL && strcmp(t[i].name, SNAPSHOT_RANKS) == 0)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "tensor %zu has the name '%s', which is "
+                               "libddp's own: choose another one",
+                               i, t[i].name);
+    return 0;
+}
+
 int snapshot_check_tensors(const struct ddp_tensor *t,
                            size_t n,
                            struct ddp_err *err)

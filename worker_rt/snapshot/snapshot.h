@@ -51,6 +51,14 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
                          const uint8_t *data,
                          size_t len);
 
+/* The tensor with what each rank has for itself (keeper_ranks.c). */
+#define SNAPSHOT_RANKS "ddp.ranks"
+
+/* USAGE: one of the program's tensors has the name of libddp's own. */
+int snapshot_check_names(const struct ddp_tensor *tensors,
+                         size_t n,
+                         struct ddp_err *err);
+
 /* USAGE: a tensor has no usable name, or no data though it is not empty. */
 int snapshot_check_tensors(const struct ddp_tensor *tensors,
                            size_t n,
@@ -77,7 +85,7 @@ struct snapshot_wanted {
     void *place_ctx;
 };
 
-/* USAGE: snapshot_check_tensors, or a pair has no key. */
+/* USAGE: the two above, or a pair has no key. */
 int snapshot_check_wanted(const struct snapshot_wanted *wanted,
                           struct ddp_err *err);
 
