@@ -140,8 +140,9 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words from_cluster front) \
-	$(call of,launcher/front,front child command orders marks streams proxy) \
+	output words from_cluster front leave) \
+	$(call of,launcher/front,front child command orders marks streams proxy \
+	    requeue) \
 	$(CLUSTER) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \

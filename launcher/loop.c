@@ -739,6 +739,7 @@ int loop_run(const struct conf *conf,
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
                             .failure_us = conf->failure_grace_us,
                             .last_words = conf->signals,
+                            .notices = conf->notices,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
                             .loopback = conf->loopback,

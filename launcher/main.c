@@ -21,6 +21,7 @@
 #include "launcher/dry_run.h"
 #include "launcher/front/front.h"
 #include "launcher/front/proxy.h"
+#include "launcher/front/requeue.h"
 #include "launcher/loop.h"
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
@@ -28,6 +29,7 @@
 #include "launcher/proc/launch_lock.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
+#include "launcher/proc/signals.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/try_files.h"
 #include "launcher/worker/spawn.h"
@@ -158,6 +160,8 @@ int main(int argc, char *argv[])
     (void)pidfd_works(); /* finds out before descriptors run out */
     struct spawn_origin origin;
     spawn_remember(&origin);
+    /* A scheduler may send it to the workers as well. */
+    origin.ignored |= conf.notices & ~SIGNALS_USUAL;
     if (conf.cgroup)
         (void)cgroup_make(); /* all works without */
     if (!procfs_is_ours())
@@ -165,7 +169,8 @@ int main(int argc, char *argv[])
     if (conf.nnodes_max > 1)
         launch_lock_take(conf.run_id, conf.endpoints[0].host,
                          conf.endpoints[0].port);
-    int guard_fd = guard_split(conf.signals);
+    int guard_fd =
+        guard_split(conf.signals, conf.requeue ? requeue_at_end : NULL);
     int status = loop_run(&conf, &origin, guard_fd);
     tls_key_free(conf.token);
     allow_free(conf.store_nets);

@@ -387,34 +387,74 @@ static void on_msg(struct step *s, const struct msg *m)
 
 /* -- what happens here ----------------------------------------------------- */
 
-static bool is_last_word(const struct agent *a, int signo)
+static bool is_in(uint64_t signals, int64_t signo)
 {
-    return signo > 0 && signo <= 64 &&
-           (a->conf.last_words >> (signo - 1) & 1) != 0;
+    return signo > 0 && signo <= 64 && (signals >> (signo - 1) & 1) != 0;
+}
+
+/* It leaves already. Asked twice means no more grace; but a notice is told in
+ * advance, and SIGTERM after it is the first word that is meant so. */
+static void on_signal_again(struct step *s, int signo)
+{
+    struct agent *a = s->a;
+    bool noticed =
+        a->exit == AGENT_LEAVING && is_in(a->conf.notices, a->leave.signal);
+    if (is_in(a->conf.notices, signo))
+        return; /* known */
+    if (noticed && a->alive > 0) {
+        a->leave.signal = signo;
+        agent_note(s, NOTE_leaving,
+                   "signal %d (%s): stopping this node's "
+                   "workers; another signal kills them",
+                   signo, signals_name(signo));
+        agent_stop_workers(s, signo);
+        return;
+    }
+    if (a->alive == 0)
+        agent_note(s, NOTE_leaving, "a second signal (%s): leaving now",
+                   signals_name(signo));
+    else if (a->stop < AGENT_STOP_KILLED)
+        agent_note(s, NOTE_killing, "%s", "a second signal came");
+    agent_stop_workers(s, SIGKILL);
+    a->farewell_at_us =
+        mono_min(a->farewell_at_us, mono_after(s->now_us, FAREWELL_US));
+}
+
+/* The job ends soon, and its workers can still leave at a step of theirs. If
+ * they were told to stop before, they are on their way. */
+static void on_notice(struct step *s, int signo)
+{
+    struct agent *a = s->a;
+    agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
+               a->alive > 0 ? ": asking this node's workers to leave at a step"
+                            : ": leaving");
+    agent_send_leave(s);
+    if (a->alive == 0)
+        agent_go(s, AGENT_LEAVING, 128 + signo, signo);
+    else if (a->work == AGENT_RUNNING)
+        agent_ask_workers(s, MSG_SCALE_DOWN);
 }
 
 static void on_signal(struct step *s, int signo)
 {
     struct agent *a = s->a;
     int64_t farewell_us = mono_after(s->now_us, FAREWELL_US);
-    if (!is_last_word(a, signo)) {
+    if (!is_in(a->conf.last_words, signo)) {
         agent_kill_workers(s, signo);
         return;
     }
-    if (agent_is_leaving(a)) { /* asked twice: no more grace */
-        if (a->alive == 0)
-            agent_note(s, NOTE_leaving, "a second signal (%s): leaving now",
-                       signals_name(signo));
-        else if (a->stop < AGENT_STOP_KILLED)
-            agent_note(s, NOTE_killing, "%s", "a second signal came");
-        agent_stop_workers(s, SIGKILL);
-        a->farewell_at_us = mono_min(a->farewell_at_us, farewell_us);
+    if (agent_is_leaving(a)) {
+        on_signal_again(s, signo);
         return;
     }
     agent_decide(a, AGENT_LEAVING, 128 + signo);
     a->farewell_at_us = farewell_us;
     a->leave.all = signo == SIGINT || signo == SIGQUIT;
     a->leave.signal = signo;
+    if (is_in(a->conf.notices, signo)) {
+        on_notice(s, signo);
+        return;
+    }
     agent_note(s, NOTE_leaving, "signal %d (%s)%s", signo, signals_name(signo),
                a->alive > 0
                    ? ": stopping this node's workers; a second signal kills "

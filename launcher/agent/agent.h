@@ -128,6 +128,7 @@ struct agent_conf {
                              above shutdown_us counts as that */
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
+    uint64_t notices;     /* those of them for which workers are asked first */
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
     char endpoint[300];   /* " at HOST port N", for people; may be "" */

@@ -414,8 +414,8 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     check_hang(c, o);
     if (check_max_restarts(c, o, err) < 0 || check_strikes(c, o, err) < 0 ||
         check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||
-        check_signals(c, o, err) < 0 || check_memory(c, o, err) < 0 ||
-        check_health(c, o, err) < 0 ||
+        check_signals(c, o, err) < 0 || conf_leave(c, o, err) < 0 ||
+        check_memory(c, o, err) < 0 || check_health(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",

@@ -168,7 +168,10 @@ struct conf {
     int64_t health_timeout_us;
 
     uint64_t signals; /* that end this node's part: launcher/proc/signals.h */
-    char signals_text[256];   /* as they were given */
+    char signals_text[256]; /* as they were given */
+    uint64_t
+        notices;  /* among `signals`: workers are asked to leave at a step */
+    bool requeue; /* Slurm is to run the job again after one, or SIGTERM */
     uint64_t snapshot_memory; /* bytes for its workers; 0: none */
 
     char role[65];

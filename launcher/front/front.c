@@ -88,6 +88,7 @@ struct front {
     int first;         /* the status of the first of them */
     int64_t beat_us;   /* when the next beat is due */
     int64_t ending_us; /* since when all are told to end; 0: not */
+    bool noticed;      /* ... by a notice: workers are asked before */
     int64_t ask_us;    /* when proxies are asked next */
     bool unreachable;  /* it is ended since hosts could not be reached */
 };
@@ -154,8 +155,10 @@ static void tell_all(struct front *f, int signo)
 /* No child is executed any more, and all launchers are told to end. */
 static void end_all(struct front *f, int signo)
 {
-    if (f->ending_us == 0)
+    if (f->ending_us == 0) {
         f->ending_us = mono_now_us();
+        f->noticed = (f->conf->notices & SIGNALS_BIT(signo)) != 0;
+    }
     for (int i = 0; i < f->n; i++)
         if (f->child[i].state == CHILD_WAITS)
             f->child[i].state = CHILD_ENDED;
@@ -328,7 +331,8 @@ static int64_t kill_at_us(const struct front *f, const struct front_child *k)
         return MONO_NEVER;
     if (k->state == CHILD_STARTING)
         return f->ending_us + STARTING_US;
-    return f->ending_us + f->conf->shutdown_timeout_us + LATE_US;
+    int times = f->noticed ? 2 : 1; /* the first one is for the step */
+    return f->ending_us + times * f->conf->shutdown_timeout_us + LATE_US;
 }
 
 static void look_at_late(struct front *f, struct front_child *k, int64_t now_us)

@@ -81,6 +81,8 @@
 
 struct guard {
     pid_t agent;
+    guard_end end;    /* NULL: none */
+    uint64_t signals; /* that were passed on */
     int agent_fd;
     int signal_fd;
     int timer_fd;                       /* -1: there is none */
@@ -286,6 +288,7 @@ static int hear_signals(struct guard *g)
         return -1;
     if (info.ssi_signo == SIGCHLD)
         return reap(g);
+    g->signals |= SIGNALS_BIT(info.ssi_signo);
     if (info.ssi_signo == SIGTSTP)
         pause_launch(g);
     else
@@ -447,6 +450,8 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
             reset(&g->conn_fd[i]);
         release(&g->conn_fd[i], &g->conn[i]);
     }
+    if (WIFEXITED(status) && g->end != NULL)
+        g->end(WEXITSTATUS(status), g->signals);
     if (WIFEXITED(status))
         _exit(WEXITSTATUS(status));
     if (is_fault(WTERMSIG(status))) {
@@ -470,13 +475,14 @@ static void adopt_orphans(void)
                  "launch: prctl(PR_SET_CHILD_SUBREAPER)");
 }
 
-int guard_split(uint64_t signals)
+int guard_split(uint64_t signals, guard_end end)
 {
     int pair[2];
     sigset_t taken;
     static struct guard g = {.conn_fd = {-1, -1, -1}, .fenced_us = MONO_NEVER};
     _Static_assert(GUARD_CONNS == 3, "none is held at first");
     ddp_assert(shared == NULL); /* called once */
+    g.end = end;
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);

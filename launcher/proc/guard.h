@@ -48,11 +48,15 @@ struct guard_msg {
     uint8_t farewell[GUARD_FAREWELL_MAX];
 };
 
+/* What the guard does last, when all of this launch is dead and the server
+ * knows: it ends with `status`, and was sent `signals`. */
+typedef void (*guard_end)(int status, uint64_t signals);
+
 /*
  * Forks. In the agent it returns the agent's end of the socketpair. In the
  * guard it never returns, but ends with the agent's status (137 if the agent
  * was killed, that of DDP_E_BUG if a fault of its own killed it). Called once,
- * before any thread or loop exists.
+ * before any thread or loop exists. `end` may be NULL.
  *
  * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2, SIGWINCH and SIGTSTP
  * are passed on. Any other signal has its usual effect; if that is the guard's
@@ -63,7 +67,7 @@ struct guard_msg {
  * blocked: they come over the socketpair only, also if every process of that
  * name is signalled.
  */
-int guard_split(uint64_t signals);
+int guard_split(uint64_t signals, guard_end end);
 
 /* In the agent: gives the guard a duplicate of a connection, and what to say
  * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. It takes the

@@ -10,7 +10,7 @@
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* links: rendezvous/base/utf8 launcher/conf/from_cluster CLUSTER */
-/* links: launcher/conf/front */
+/* links: launcher/conf/front launcher/conf/leave */
 /* links: launcher/proc/procfs rendezvous/base/mono */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of

@@ -3,7 +3,8 @@
 /* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
 /* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
 /* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
-/* links: launcher/conf/from_cluster launcher/conf/front CLUSTER */
+/* links: launcher/conf/from_cluster launcher/conf/front launcher/conf/leave */
+/* links: CLUSTER */
 /* links: launcher/proc/procfs */
 /* links: rendezvous/base/mono */
 /* links: rendezvous/base/signals_name */

@@ -556,6 +556,83 @@ START_TEST(test_agent_drained_in_other_states)
 }
 END_TEST
 
+/* -- a notice ---------------------------------------------------------------
+ */
+
+/* SIGUSR1 says that the job ends soon; two workers run. */
+static void notice(int attached)
+{
+    agent.conf.notices = UINT64_C(1) << (SIGUSR1 - 1);
+    agent.conf.last_words |= agent.conf.notices;
+    run_long();
+    signal_comes(SIGUSR1);
+    ck_assert_str_eq(did, "send:leave ask:2 ");
+    ck_assert_int_eq(last.leave.signal, SIGUSR1);
+    ck_assert_int_eq(last.leave.all, 0);
+    asked(attached);
+}
+
+/* The workers leave at a step, the node with the status of the signal. */
+START_TEST(test_agent_notice_asks_its_workers_and_goes)
+{
+    notice(2);
+    signal_comes(
+        SIGUSR1); /* of a scheduler that tells all, and the front end */
+    ck_assert_str_eq(did, "");
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "sweep send:ready exit:138 "));
+}
+END_TEST
+
+/* The scheduler means it at last: there is a grace from then on, whether they
+ * were asked or have had SIGTERM. One more signal ends that. */
+START_TEST(test_agent_sigterm_after_a_notice_has_a_grace)
+{
+    notice(_i < 2 ? 2 : 0);
+    pass(100 * MONO_MS);
+    signal_comes(SIGTERM);
+    ck_assert_str_eq(did, _i < 2 ? "kill:15 " : "");
+    if (_i % 2 == 0) {
+        killed_after(_i < 2 ? 500 : 400, LONG_OF_2);
+    } else {
+        signal_comes(SIGTERM);
+        ck_assert_str_eq(did, "kill:9 ");
+        ck_assert_str_eq(noted, "a second signal came");
+    }
+    both_die(SIGKILL);
+    ck_assert_int_eq(verdict.status, 128 + SIGUSR1);
+}
+END_TEST
+
+/* Without workers it goes at once; those that were told to go are on their way;
+ * what was no notice still ends at once. */
+START_TEST(test_agent_notice_in_other_states)
+{
+    agent.conf.notices = UINT64_C(1) << (SIGUSR1 - 1);
+    agent.conf.last_words |= agent.conf.notices;
+    start();
+    if (_i == 0) {
+        signal_comes(SIGUSR1);
+        ck_assert_str_eq(did, "send:leave send:ready exit:138 ");
+        return;
+    }
+    world("i", 1);
+    if (_i == 1) {
+        stop_gracefully(1);
+        asked(2);
+        signal_comes(SIGUSR1);
+        ck_assert_str_eq(did, "send:leave ");
+        return;
+    }
+    signal_comes(SIGTERM);
+    ck_assert_str_eq(did, "send:leave kill:15 ");
+    signal_comes(SIGUSR1); /* is no second one */
+    ck_assert_str_eq(did, "");
+    signal_comes(SIGUSR2);
+    ck_assert_str_eq(did, "kill:12 ");
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -574,11 +651,14 @@ static void add_tests(TCase *t)
         test_agent_drained_asks_its_workers_and_goes,
         test_agent_drained_workers_are_hurried,
         test_agent_drained_workers_have_the_grace,
+        test_agent_notice_asks_its_workers_and_goes,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
     tcase_add_loop_test(t, test_agent_patience_ends_early, 0, 4);
     tcase_add_loop_test(t, test_agent_drained_in_other_states, 0, 3);
+    tcase_add_loop_test(t, test_agent_sigterm_after_a_notice_has_a_grace, 0, 4);
+    tcase_add_loop_test(t, test_agent_notice_in_other_states, 0, 3);
     tcase_add_loop_test(t, test_agent_grace_after_a_failure_is_short, 0, 5);
     tcase_add_loop_test(t, test_agent_grace_is_long_else, 0, 5);
     tcase_add_loop_test(

@@ -372,6 +372,36 @@ START_TEST(test_conf_signals_are_read)
 }
 END_TEST
 
+/* Which signal gives notice of the end, and that it ends this node's part. */
+START_TEST(test_conf_notice_is_read)
+{
+    static const struct {
+        const char *line;
+        int signo; /* 0: none */
+        bool requeue;
+    } cases[] = {
+        {"prog", 0, false},
+        {"--notice_signal=none prog", 0, false},
+        {"--notice_signal= prog", 0, false},
+        {"--notice_signal=USR2 prog", SIGUSR2, false},
+        {"--notice_signal=SIGTERM prog", SIGTERM, false},
+        {"--requeue prog", SIGUSR1, true},
+        {"--requeue --notice_signal= prog", SIGUSR1, true},
+        {"--requeue --notice_signal=USR2 prog", SIGUSR2, true},
+        {"--requeue --notice_signal=none prog", 0, true},
+    };
+    struct conf c;
+    char line[100];
+    uint64_t want = cases[_i].signo > 0 ? SIGNALS_BIT(cases[_i].signo) : 0;
+    (void)snprintf(line, sizeof(line), "--cluster=none %s", cases[_i].line);
+    ck_assert_int_eq(conf_line_conf(&c, "SLURM_JOB_ID=17", line, NULL), 0);
+    ck_assert_uint_eq(c.notices, want);
+    ck_assert_uint_eq(c.signals, SIGNALS_USUAL | want);
+    ck_assert(c.requeue == cases[_i].requeue);
+    conf_free(&c);
+}
+END_TEST
+
 /* The same line, with and without a program: one probe in a run of its own, and
  * nothing that the line says about workers counts. */
 START_TEST(test_conf_preflight_runs_the_probe)
@@ -440,6 +470,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_doubtful_lines_are_noted, 0, 24);
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
+    tcase_add_loop_test(t, test_conf_notice_is_read, 0, 9);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
     tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     suite_add_tcase(s, t);

@@ -101,7 +101,7 @@ static int run_ending(void *ctx)
     (void)ctx;
     log_init("ddprun");
     (void)pidfd_works();
-    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM));
+    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), NULL);
     fault_hold(true);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, conn) != 0)
         abort();
@@ -131,7 +131,7 @@ static int run_with_witnesses(void *ctx)
 {
     int *fds = ctx;
     log_init("ddprun");
-    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM));
+    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), NULL);
     guard_hold(guard_fd, 0, fds[0], (const uint8_t *)"old", 3);
     guard_hold(guard_fd, 0, fds[1], (const uint8_t *)"agent", 5);
     guard_hold(guard_fd, 1, fds[2], (const uint8_t *)"one", 3);
@@ -173,6 +173,54 @@ START_TEST(test_guard_says_farewell_on_all_that_it_holds)
         ck_assert_int_eq(close(theirs[i]), 0);
     for (int i = 0; i < 4; i++)
         ends_with(ours[i], farewells[i]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
+}
+END_TEST
+
+/* -- the end ----------------------------------------------------------------
+ */
+
+/* On the connection that the guard has let go of. */
+static int told_fd;
+
+static void tell_end(int status, uint64_t signals)
+{
+    (void)dprintf(told_fd, "status %d signals %llx", status,
+                  (unsigned long long)signals);
+}
+
+/* The guard's last act comes when the agent is dead and its peers know, and it
+ * hears of the signals that came. */
+START_TEST(test_guard_calls_back_at_the_end)
+{
+    int told[2], held[2], status;
+    char want[64];
+    ck_assert_int_eq(pipe(told), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, held),
+                     0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct guard_msg msg;
+        (void)close(told[0]);
+        (void)close(held[0]);
+        told_fd = told[1];
+        int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), tell_end);
+        guard_hold(guard_fd, 0, held[1], (const uint8_t *)"bye", 3);
+        (void)kill(getppid(), SIGTERM);
+        (void)kill(getppid(), SIGUSR1);
+        for (int i = 0; i < 2; i++)
+            (void)recv(guard_fd, &msg, sizeof(msg), 0);
+        _exit(STATUS);
+    }
+    ck_assert_int_eq(close(told[1]), 0);
+    ck_assert_int_eq(close(held[1]), 0);
+    ends_with(held[0], "bye");
+    (void)snprintf(
+        want, sizeof(want), "status %d signals %llx", STATUS,
+        (unsigned long long)(SIGNALS_BIT(SIGTERM) | SIGNALS_BIT(SIGUSR1)));
+    ends_with(told[0], want);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
 }
@@ -231,7 +279,7 @@ static int run_frozen(void *ctx)
     fault_hold(false);
     log_init("ddprun");
     (void)pidfd_works();
-    int guard_fd = guard_split(0);
+    int guard_fd = guard_split(0, NULL);
     fault_hold(true);
     t.agent = getpid();
     start_workers(t.workers);
@@ -331,7 +379,7 @@ static int run_connected(void *ctx)
     const int *listener = ctx;
     log_init("ddprun");
     (void)pidfd_works();
-    int guard_fd = guard_split(0);
+    int guard_fd = guard_split(0, NULL);
     fault_hold(true);
     int conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (getsockname(*listener, (struct sockaddr *)&at, &len) != 0 ||
@@ -381,6 +429,7 @@ int main(void)
     TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
     tcase_add_test(tc, test_guard_says_farewell_on_all_that_it_holds);
+    tcase_add_test(tc, test_guard_calls_back_at_the_end);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
     tcase_add_test(tc, test_guard_says_at_once_that_it_may_not_kill_workers);
     tcase_add_test(tc, test_guard_resets_the_connection_if_something_lives);

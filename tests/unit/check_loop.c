@@ -46,7 +46,7 @@ static int launch(void *ctx)
     (void)ctx;
     (void)pidfd_works();
     spawn_remember(&origin);
-    int guard_fd = guard_split(conf.signals);
+    int guard_fd = guard_split(conf.signals, NULL);
     _exit(loop_run(&conf, &origin, guard_fd));
 }
 

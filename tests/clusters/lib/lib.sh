@@ -58,7 +58,7 @@ submit()
 
 gone()
 {
-    [ -z "$(squeue -h -j "$1" -o %T 2>/dev/null)" ]
+    _left=$(squeue -h -j "$1" -o %T 2>&1) && [ -z "$_left" ]
 }
 
 # ended JOB: waits for its end.

@@ -85,7 +85,10 @@ SlurmdTimeout=15
 SchedulerParameters=sched_interval=2,bf_interval=2,sched_min_interval=1
 SlurmdParameters=config_overrides
 NodeName=n[1-$n] CPUs=4 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP GraceTime=10
+PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP
 CONF
 
 i=0

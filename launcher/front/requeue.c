@@ -1,0 +1,108 @@
+/*
+ * Happy path: `scontrol show job` says RUNNING, as it does in the grace of a
+ * preemption and after a notice; `scontrol requeue` puts the job back into the
+ * queue, and Slurm kills what is left of it.
+ *
+ * Failure modes:
+ * - Somebody cancelled the job, or its time is over: Slurm has another word for
+ *   its state, and would refuse. It is said.
+ * - Slurm refuses (sbatch --no-requeue), or has no answer: what scontrol says
+ *   is on stderr; PATIENCE_US later it is killed.
+ * - Several launchers: that of the first node asks. Its workers have ended, and
+ *   all ranks saved at the same step; Slurm gives the others KillWait.
+ */
+#include "launcher/front/requeue.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/signals.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+
+#define PATIENCE_US (20 * MONO_S)
+#define LOOK_US     10000
+#define NOT_RUNNING 9 /* of the script below */
+
+static const char script[] =
+    "scontrol show job -o \"$1\" | grep -q 'JobState=RUNNING ' || exit 9\n"
+    "exec scontrol requeue \"$1\"\n";
+
+static bool is_first_node(void)
+{
+    const char *node = getenv("SLURM_NODEID");
+    return node == NULL || strcmp(node, "0") == 0;
+}
+
+/* Whether it ended because the scheduler wanted that, and no person. */
+static bool is_taken_away(int status, uint64_t signals)
+{
+    int signo = status - 128;
+    return signo > 0 && signo <= 64 && (signals & SIGNALS_BIT(signo)) != 0 &&
+           (signo == SIGTERM || (SIGNALS_BIT(signo) & SIGNALS_USUAL) == 0);
+}
+
+__attribute__((noreturn)) static void run_script(const char *job)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    (void)setpgid(0, 0); /* killed with what it starts */
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)signal(SIGTERM, SIG_IGN); /* Slurm's, for the job that it ends */
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)execl("/bin/sh", "sh", "-c", script, "ddprun", job, (char *)NULL);
+    _exit(127);
+}
+
+/* Its status as wait(2) has it; -1: it did not end in time. */
+static int wait_for(pid_t pid)
+{
+    int status;
+    int64_t until_us = mono_now_us() + PATIENCE_US;
+    while (mono_now_us() < until_us) {
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid)
+            return status;
+        if (ended < 0 && errno != EINTR)
+            return -1;
+        (void)usleep(LOOK_US);
+    }
+    (void)kill(-pid, SIGKILL);
+    (void)waitpid(pid, &status, 0); /* it is dead */
+    return -1;
+}
+
+void requeue_at_end(int status, uint64_t signals)
+{
+    const char *job = getenv("SLURM_JOB_ID");
+    if (job == NULL || !is_first_node() || !is_taken_away(status, signals))
+        return;
+    pid_t pid = fork();
+    if (pid == 0)
+        run_script(job);
+    if (pid < 0) {
+        log_warn("cannot requeue Slurm job %s: fork", job);
+        return;
+    }
+    int how = wait_for(pid);
+    if (how == 0)
+        log_info("Slurm job %s is requeued: Slurm will run it again", job);
+    else if (how == -1)
+        log_warnx("cannot requeue Slurm job %s: scontrol did not end within "
+                  "%d s",
+                  job, (int)(PATIENCE_US / MONO_S));
+    else if (WIFEXITED(how) && WEXITSTATUS(how) == NOT_RUNNING)
+        log_warnx("Slurm job %s is not requeued: it is not running any more "
+                  "(it was cancelled, or its time is over; sbatch "
+                  "--signal=B:USR1@120 gives notice of that)",
+                  job);
+    else
+        log_warnx("cannot requeue Slurm job %s: scontrol requeue failed (was "
+                  "the job submitted with --requeue?)",
+                  job);
+}

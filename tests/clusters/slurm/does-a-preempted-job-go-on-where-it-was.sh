@@ -1,0 +1,142 @@
+#!/bin/sh
+# A job is preempted, or gets notice of its end: do its ranks save at one step and
+# leave, does Slurm run it again with --requeue, and is the end the same to the
+# bit as that of a job that was left alone? If the grace is over before they have
+# saved, is the snapshot before that whole? Without the option, or if the job is
+# cancelled, is nothing requeued?
+. "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
+
+command -v ddptrain >/dev/null || fail "there is no ddptrain: make builds it"
+
+# train NAME COMMAND...: a job of three nodes; the command, and what it trains.
+train()
+{
+    _of=$1
+    shift
+    submit "$_of" -N3 --open-mode=append --wrap "exec $* ddptrain 12 1 \
+        --model=linear --batch_size=1 --snapshot_path=$PWD/$_of.snap"
+}
+
+# preempt: another job needs all machines, for a moment.
+preempt()
+{
+    urgent=$(submit urgent -p urgent -N3 --exclusive --wrap true)
+}
+
+is_in_state()
+{
+    [ "$(squeue -h -j "$1" -o %T 2>/dev/null)" = "$2" ]
+}
+
+# waits JOB: until it is in the queue again.
+waits()
+{
+    eventually 20 is_in_state "$1" PENDING || fail "job $1 is not requeued"
+}
+
+fingerprint()
+{
+    sed -n 's/^fingerprint \([0-9a-f]*\) .*/\1/p' "$1"
+}
+
+# runs JOB: at once, where Slurm would wait two minutes, and sets that time after
+# the job is back in the queue.
+runs()
+{
+    is_in_state "$1" RUNNING ||
+        { scontrol update "jobid=$1" starttime=now 2>/dev/null && false; }
+}
+
+# resumes JOB NAME: its second life, to the end.
+resumes()
+{
+    ended "$urgent"
+    waits "$1"
+    eventually 20 runs "$1" || fail "job $1 does not run again"
+    comes 1 '^fingerprint' "$2.out"
+    ended "$1"
+    is 1 '^resuming' "$2.out"
+    [ "$(fingerprint "$2.out")" = "$wanted" ] || fail "$2 has another end"
+}
+
+# saved_step NAME, resumed_step NAME
+saved_step()
+{
+    sed -n 's/^asked to stop.*saved at step \([0-9]*\)$/\1/p' "$1.out"
+}
+resumed_step()
+{
+    sed -n 's/^resuming .*step \([0-9]*\) .*/\1/p' "$1.out"
+}
+
+job=$(train undisturbed ddprun)
+ended "$job"
+wanted=$(fingerprint undisturbed.out)
+[ -n "$wanted" ] || fail 'a job that is left alone does not end'
+
+job=$(train preempted ddprun --requeue)
+comes 1 '^epoch 3/12' preempted.out
+preempt
+comes 1 "Slurm job $job is requeued" preempted.out
+resumes "$job" preempted
+step=$(saved_step preempted)
+[ -n "$step" ] && [ "$step" = "$(resumed_step preempted)" ] ||
+    fail "saved at $step, went on from $(resumed_step preempted)"
+
+# Notice to the script alone, as sbatch --signal=B:USR1@120 gives it.
+job=$(train noticed ddprun --requeue)
+comes 1 '^epoch 3/12' noticed.out
+scancel --batch --signal=USR1 "$job"
+comes 1 "Slurm job $job is requeued" noticed.out
+is 1 '^asked to stop.*saved at step' noticed.out
+is 0 'SIGTERM' noticed.out
+waits "$job"
+scancel "$job"
+
+# Notice to all processes of a step, the workers too, as --signal=USR1@120 does;
+# and nobody asks for another life.
+job=$(train step srun --ntasks-per-node=1 ddprun --notice_signal=USR1)
+comes 1 '^epoch 3/12' step.out
+scancel --signal=USR1 "$job"
+ended "$job"
+is 1 '^asked to stop.*saved at step' step.out
+is 0 'requeued' step.out
+is 3 'signal 10 (SIGUSR1): asking' step.out
+
+# Cancelled: nobody wants it to run again.
+job=$(train cancelled ddprun --requeue)
+comes 1 '^epoch 3/12' cancelled.out
+scancel "$job"
+ended "$job"
+is 1 "Slurm job $job is not requeued: it is not running any more" cancelled.out
+
+# A save that takes longer than the grace: Slurm kills it in the middle, and puts
+# the job into the queue itself.
+cat >slow.c <<'SLOW'
+#include <fcntl.h>
+#include <unistd.h>
+static int slow(void)
+{
+    if (access("slow", F_OK) == 0) {
+        close(open("began", O_CREAT | O_WRONLY, 0666));
+        sleep(30);
+        close(open("finished", O_CREAT | O_WRONLY, 0666));
+    }
+    return 0;
+}
+int fsync(int fd) { (void)fd; return slow(); }
+int fdatasync(int fd) { (void)fd; return slow(); }
+SLOW
+cc -shared -fPIC -o slow.so slow.c || fail 'cc'
+scontrol update partitionname=all gracetime=1
+job=$(train torn ddprun --requeue env "LD_PRELOAD=$PWD/slow.so")
+comes 1 '^epoch 3/12' torn.out
+: >slow
+preempt
+waits "$job"
+scontrol update partitionname=all gracetime=10
+[ -e began ] && [ ! -e finished ] || fail 'it was not killed in the middle'
+rm slow
+resumes "$job" torn
+echo "measured: saved at step $step and went on from there; killed in a save" \
+    "and went on from step $(resumed_step torn)"
