@@ -155,7 +155,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
-	check-circles check-install
+	check-circles check-install check-python
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
@@ -180,6 +180,8 @@ check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all
 	tests/interop/check $(B) $*
+check-python: all
+	scripts/check-python $(B)
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes
