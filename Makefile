@@ -182,7 +182,7 @@ ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help setup demo man install clean FORCE
+.PHONY: all help setup demo man install wheel clean FORCE
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -212,6 +212,8 @@ help:
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make man        write the options into the manual pages'
+	@echo 'make wheel      the Python package for x86_64 and aarch64, in build-wheel/dist'
+	@echo 'make check-python   its wheels, its module beside PyTorch'
 	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
 	@echo 'make clean'
 
@@ -317,8 +319,11 @@ install: all
 	$(B)/ddprun --print_completion=fish > $(word 3,$(COMPLETIONS))
 	chmod 644 $(COMPLETIONS)
 
+wheel:
+	scripts/wheel
+
 clean:
 	rm -rf build build-address build-thread build-leaks build-fuzz \
-		build-coverage build-aarch64 build-glibc
+		build-coverage build-aarch64 build-glibc build-wheel
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

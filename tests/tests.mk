@@ -155,7 +155,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-tree \
-	check-manifests check-gridengine \
+	check-manifests check-gridengine check-python \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -185,6 +185,8 @@ check-gridengine: all
 	tests/gridengine/run $(B)
 check-manifests:
 	tests/manifests/check
+check-python: all
+	scripts/check-python $(B)
 check-tree:
 	scripts/check-includes --self-test
 	scripts/check-includes

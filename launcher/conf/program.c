@@ -10,12 +10,17 @@
 
 #include "rendezvous/base/access.h"
 
+static bool has_file(const char *folder, const char *name)
+{
+    char path[4096 + 32];
+    int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+}
+
 /* Python runs such a folder as a program. */
 static bool has_main(const char *folder)
 {
-    char path[4096 + sizeof("/__main__.py")];
-    int n = snprintf(path, sizeof(path), "%s/__main__.py", folder);
-    return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
+    return has_file(folder, "__main__.py");
 }
 
 /* Whether the file at `path` can be executed; `name` is what to call it. */
@@ -112,15 +117,35 @@ int program_find(const char *name, char *path, size_t cap, struct ddp_err *err)
     return check_executable(path, name, err);
 }
 
-/* The python of an active environment: DIR/bin/NAME, DIR from a variable. */
+/* The python of an environment: DIR/bin/NAME; there may be no DIR. */
 static bool
-find_env_python(const char *variable, const char *name, char *path, size_t cap)
+find_env_python(const char *dir, const char *name, char *path, size_t cap)
 {
-    const char *dir = getenv(variable);
     if (dir == NULL || dir[0] == '\0')
         return false;
     int n = snprintf(path, cap, "%s/bin/%s", dir, name);
     return n > 0 && (size_t)n < cap && check_executable(path, path, NULL) == 0;
+}
+
+/*
+ * The virtual environment in whose bin/ this program lies: pip put it there,
+ * with the packages of the job. NULL: it lies elsewhere, or pipx or uv made the
+ * environment for this one tool, without those packages.
+ */
+static const char *own_environment(char *dir, size_t cap)
+{
+    static const char in_bin[] = "/bin/ddprun";
+    ssize_t n = readlink("/proc/self/exe", dir, cap);
+    size_t tail = sizeof(in_bin) - 1;
+    if (n <= (ssize_t)tail || (size_t)n >= cap)
+        return NULL;
+    char *end = dir + n - tail;
+    if (memcmp(end, in_bin, tail) != 0)
+        return NULL;
+    *end = '\0';
+    bool of_a_tool =
+        has_file(dir, "pipx_metadata.json") || has_file(dir, "uv-receipt.toml");
+    return has_file(dir, "pyvenv.cfg") && !of_a_tool ? dir : NULL;
 }
 
 int program_find_python(char *path, size_t cap, struct ddp_err *err)
@@ -131,9 +156,12 @@ int program_find_python(char *path, size_t cap, struct ddp_err *err)
             return ddp_err_wrap(err, "PYTHON_EXEC");
         return 0;
     }
-    if (find_env_python("VIRTUAL_ENV", "python3", path, cap) ||
-        find_env_python("VIRTUAL_ENV", "python", path, cap) ||
-        find_env_python("CONDA_PREFIX", "python", path, cap))
+    char own[4096];
+    if (find_env_python(getenv("VIRTUAL_ENV"), "python3", path, cap) ||
+        find_env_python(getenv("VIRTUAL_ENV"), "python", path, cap) ||
+        find_env_python(own_environment(own, sizeof(own)), "python3", path,
+                        cap) ||
+        find_env_python(getenv("CONDA_PREFIX"), "python", path, cap))
         return 0;
     if (program_find("python3", path, cap, err) < 0)
         return ddp_err_wrap(err, "cannot find a Python interpreter");

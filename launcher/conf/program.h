@@ -18,8 +18,9 @@
 /* Finds `name` as execvp(3) does. */
 int program_find(const char *name, char *path, size_t cap, struct ddp_err *err);
 
-/* Finds $PYTHON_EXEC, else the python of an active VIRTUAL_ENV or CONDA_PREFIX,
- * else python3 by PATH. */
+/* Finds $PYTHON_EXEC, else the python of the active VIRTUAL_ENV, of the virtual
+ * environment that this program is installed in, of CONDA_PREFIX, else python3
+ * by PATH. */
 int program_find_python(char *path, size_t cap, struct ddp_err *err);
 
 /* Whether python runs it: torchrun's users name scripts ending in .py. */
