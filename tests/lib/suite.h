@@ -6,6 +6,8 @@
 #define SUITE_H
 
 #include <check.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* How many times as long all takes here (a sanitizer, an emulator):
@@ -15,6 +17,21 @@ static inline int suite_slow(void)
     const char *given = getenv("CK_TIMEOUT_MULTIPLIER");
     long times = given == NULL ? 1 : strtol(given, NULL, 10);
     return times < 1 || times > 100 ? 1 : (int)times;
+}
+
+/* A limit in us for what takes some time: it grows as all here is slower, and
+ * if others use the machine as well, up to three times, by the share of the
+ * last 10 s in which processes waited for a CPU. */
+static inline int64_t suite_room_us(int64_t us)
+{
+    double percent = 0;
+    FILE *f = fopen("/proc/pressure/cpu", "re");
+    if (f != NULL) {
+        if (fscanf(f, "some avg10=%lf", &percent) != 1)
+            percent = 0;
+        (void)fclose(f); /* read only */
+    }
+    return (int64_t)((double)(us * suite_slow()) * (1 + percent / 100));
 }
 
 /* Runs and frees the suite, as loud as CK_VERBOSITY says. Returns what main

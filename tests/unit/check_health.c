@@ -115,7 +115,7 @@ END_TEST
 /* And all that it started is killed. */
 START_TEST(test_health_check_has_a_time_limit)
 {
-    conf.health_timeout_us = 300 * MONO_MS;
+    conf.health_timeout_us = MONO_S;
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
     check_with("sleep 60 & echo $!; wait");
     ck_assert_int_eq(told, 1);
@@ -123,7 +123,7 @@ START_TEST(test_health_check_has_a_time_limit)
     pid_t left = (pid_t)atoi(reason);
     ck_assert_int_gt(left, 0);
     ck_assert_ptr_nonnull(strstr(reason, "(the health check took longer than "
-                                         "0.3 s (--health_timeout))"));
+                                         "1 s (--health_timeout))"));
     int status = 0;
     ck_assert_int_eq(waitpid(left, &status, 0), left);
     ck_assert(WIFSIGNALED(status));

@@ -281,7 +281,7 @@ int main(void)
 {
     Suite *suite = suite_create("snapshot_dir");
     TCase *tc = tcase_create("fast");
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_snapshot_dir_list_does_not_disturb_who_writes);
     tcase_add_test(tc,

@@ -289,7 +289,7 @@ static Suite *snapshot_save_suite(void)
     TCase *strokes = tcase_create("strokes");
     tcase_set_tags(strokes, "many-forks");
     tcase_add_checked_fixture(strokes, make_dir, drop_dir);
-    tcase_set_timeout(strokes, 60);
+    tcase_set_timeout(strokes, 120);
     tcase_add_loop_test(strokes,
                         test_snapshot_save_struck_anywhere_leaves_the_newest, 0,
                         PASTS);

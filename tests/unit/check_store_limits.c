@@ -460,7 +460,7 @@ int main(void)
     tcase_add_test(t, test_connection_too_many_is_turned_away);
     suite_add_tcase(s, t);
     t = tcase_create("memory");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_memory_of_one_fan_out_is_bounded);
     tcase_add_test(t, test_memory_of_half_requests_is_bounded);
     tcase_add_loop_test(t, test_memory_of_idle_connections_is_little, 0, 2);
