@@ -90,7 +90,8 @@ static bool share_word(const char *a, const char *b)
     return false;
 }
 
-/* One that is about to go, or whose host may be lost, gives way. */
+/* One that is about to go, or whose host may be lost, gives way; such a place
+ * may well be taken again before a lost connection is known to be lost. */
 static bool
 is_firm(const struct rdzv *r, const struct run *run, const struct node *n)
 {
@@ -119,6 +120,39 @@ static const char *shared_thing(const struct rdzv *r,
             return "the workers of both use the same GPU";
     }
     return NULL;
+}
+
+/* It may have died since it was heard of, and this one may be there in its
+ * place: proof is only that it was heard of while both lived. What it said may
+ * have been on its way for a while. */
+static bool lives_beside(const struct rdzv *r,
+                         const struct run *run,
+                         const struct node *other,
+                         const struct msg_join *j)
+{
+    int64_t born_us = r->now_us - j->age_ms * MONO_MS;
+    return other->heard_us > born_us + run->conf.heartbeat_us / 20;
+}
+
+/* Without proof it is to come again: until then there is one, or the other one
+ * is lost. */
+static void refuse_second(struct rdzv *r,
+                          const struct run *run,
+                          const struct msg_join *j,
+                          int conn,
+                          const struct node *other,
+                          const char *shared)
+{
+    if (!lives_beside(r, run, other, j)) {
+        reply_drop(r, conn);
+        return;
+    }
+    join_refuse(r, conn, j, DDP_E_USAGE,
+                "run '%s' has another ddprun on this host, %s, and %s; each "
+                "would start all workers of the node: start one ddprun on each "
+                "host (Slurm: srun --ntasks-per-node=1), or give each run its "
+                "own --rdzv_id",
+                run->id, other->name, shared);
 }
 
 /* -- what must agree ------------------------------------------------------- */
@@ -242,13 +276,7 @@ bool join_agrees(struct rdzv *r,
             "on both; start all nodes with the same options",
             run->id);
     else if (shared != NULL)
-        join_refuse(
-            r, conn, j, DDP_E_USAGE,
-            "run '%s' has another ddprun on this host, %s, and %s; each would "
-            "start all workers of the node: start one ddprun on each host "
-            "(Slurm: srun --ntasks-per-node=1), or give each run its own "
-            "--rdzv_id",
-            run->id, other->name, shared);
+        refuse_second(r, run, j, conn, other, shared);
     else
         return true;
     return false;
