@@ -77,6 +77,11 @@ const struct cluster_row cluster_rows[] = {
     {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
      .marks = "SGE_TASK_ID JOB_ID PE", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
      .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
+    {.name = "mpi", .title = "MPI", .rank = CLUSTER_PMI,
+     .marks = "PMI_SIZE PMI_RANK",
+     .nnodes = "PMI_SIZE", .node = "PMI_RANK",
+     .local_rank = "PMI_LOCAL_RANK", .local_size = "PMI_LOCAL_SIZE",
+     .one_each = "mpiexec -ppn 1 (Slurm's --ntasks-per-node=1)"},
 };
 /* clang-format on */
 const int cluster_rows_len = sizeof(cluster_rows) / sizeof(cluster_rows[0]);

@@ -150,8 +150,8 @@ static void refuse_second(struct rdzv *r,
     join_refuse(r, conn, j, DDP_E_USAGE,
                 "run '%s' has another ddprun on this host, %s, and %s; each "
                 "would start all workers of the node: start one ddprun on each "
-                "host (Slurm: srun --ntasks-per-node=1), or give each run its "
-                "own --rdzv_id",
+                "host (Slurm: srun --ntasks-per-node=1), or give each its own "
+                "GPUs (--gpus) or run (--rdzv_id)",
                 run->id, other->name, shared);
 }
 
