@@ -68,30 +68,22 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
 
 /* -- one launcher on each host --------------------------------------------- */
 
-static bool has_word(const char *list, const char *word, size_t len)
+#define HASH_LEN 16 /* of join.gpus */
+
+/* Whether a hash of one list is in the other. */
+static bool share_gpu(const char *a, const char *b)
 {
-    for (const char *p = list; *p != '\0'; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ");
-        if (n == len && memcmp(p, word, n) == 0)
+    char hash[HASH_LEN + 1] = "";
+    size_t len = strlen(a);
+    for (size_t at = 0; at + HASH_LEN <= len; at += HASH_LEN + 1) {
+        memcpy(hash, a + at, HASH_LEN);
+        if (strstr(b, hash) != NULL)
             return true;
-        p += n;
     }
     return false;
 }
 
-static bool share_word(const char *a, const char *b)
-{
-    for (const char *p = a; *p != '\0'; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ");
-        if (n > 0 && has_word(b, p, n))
-            return true;
-        p += n;
-    }
-    return false;
-}
-
-/* One that is about to go, or whose host may be lost, gives way; such a place
- * may well be taken again before a lost connection is known to be lost. */
+/* One that is about to go, or whose host may be lost, gives way. */
 static bool
 is_firm(const struct rdzv *r, const struct run *run, const struct node *n)
 {
@@ -116,7 +108,7 @@ static const char *shared_thing(const struct rdzv *r,
             continue;
         if (j->place[0] != '\0' && strcmp(j->place, n->place) == 0)
             return "the scheduler gave both the same place";
-        if (share_word(j->gpus, n->gpus))
+        if (share_gpu(j->gpus, n->gpus))
             return "the workers of both use the same GPU";
     }
     return NULL;
