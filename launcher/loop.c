@@ -59,7 +59,8 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/helper.h"
 
-#define CHORE_MS 1000
+#define CHORE_MS   1000
+#define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
 #define STEP_SIGNAL_US                                                         \
     (50 * MONO_MS) /* that a scheduler takes to signal all of a step */
@@ -304,6 +305,8 @@ static void send_msg(struct loop *l, const struct msg *m)
     if (join.join.addr[0] == '\0')
         rdzv_client_local_addr(l->client, join.join.addr,
                                sizeof(join.join.addr));
+    join.join.age_ms =
+        mono_min((mono_now_us() - l->start_us) / MONO_MS, AGE_MS_MAX);
     rdzv_client_send(l->client, &join);
 }
 

@@ -64,6 +64,15 @@ static int print_completion(const struct opts *o)
     fatal(ddp_code_exit(DDP_E_IO), "cannot write to standard output");
 }
 
+/* People try several on one machine; as a job it would be a mistake. */
+static void tell_of_others(void)
+{
+    if (launch_lock_has_others())
+        log_warnx("another ddprun of this run is on this host, and each starts "
+                  "all workers of a node: fine for a try; a job has one on "
+                  "each host");
+}
+
 /* What works without, and what does not. */
 static void tell_of_proc(void)
 {
@@ -166,9 +175,11 @@ int main(int argc, char *argv[])
         (void)cgroup_make(); /* all works without */
     if (!procfs_is_ours())
         tell_of_proc();
-    if (conf.nnodes_max > 1)
+    if (conf.nnodes_max > 1) {
         launch_lock_take(conf.run_id, conf.endpoints[0].host,
                          conf.endpoints[0].port);
+        tell_of_others();
+    }
     int guard_fd =
         guard_split(conf.signals, conf.requeue ? requeue_at_end : NULL);
     int status = loop_run(&conf, &origin, guard_fd);

@@ -57,12 +57,12 @@ const struct cluster_row cluster_rows[] = {
      .refine = cluster_aws_batch},
     {.name = "volcano", .title = "Volcano job", .rank = CLUSTER_NODE,
      .marks = "VC_TASK_INDEX", .refine = cluster_volcano},
-    {.name = "k8s", .title = "Kubernetes Indexed Job", .rank = CLUSTER_NODE,
-     .marks = "JOB_COMPLETION_INDEX", .node = "JOB_COMPLETION_INDEX",
-     .refine = cluster_indexed_job},
     {.name = "tpu", .title = "TPU slice", .rank = CLUSTER_NODE,
      .marks = "TPU_WORKER_ID TPU_WORKER_HOSTNAMES", .node = "TPU_WORKER_ID",
      .hosts = "TPU_WORKER_HOSTNAMES", .form = HOSTS_COMMAS},
+    {.name = "k8s", .title = "Kubernetes Indexed Job", .rank = CLUSTER_NODE,
+     .marks = "JOB_COMPLETION_INDEX", .node = "JOB_COMPLETION_INDEX",
+     .refine = cluster_indexed_job},
     {.name = "pbs", .title = "PBS job", .rank = CLUSTER_JOB,
      .marks = "PBS_JOBID", .id = "PBS_JOBID", .hosts = "PBS_NODEFILE",
      .form = HOSTS_LINES, .is_file = true, .refine = cluster_own_place},
@@ -77,6 +77,11 @@ const struct cluster_row cluster_rows[] = {
     {.name = "sge", .title = "Grid Engine job", .rank = CLUSTER_JOB,
      .marks = "SGE_TASK_ID JOB_ID PE", .id = "JOB_ID", .hosts = "PE_HOSTFILE",
      .form = HOSTS_SLOTS, .is_file = true, .refine = cluster_own_place},
+    {.name = "mpi", .title = "MPI", .rank = CLUSTER_PMI,
+     .marks = "PMI_SIZE PMI_RANK",
+     .nnodes = "PMI_SIZE", .node = "PMI_RANK",
+     .local_rank = "PMI_LOCAL_RANK", .local_size = "PMI_LOCAL_SIZE",
+     .one_each = "mpiexec -ppn 1 (Slurm's --ntasks-per-node=1)"},
 };
 /* clang-format on */
 const int cluster_rows_len = sizeof(cluster_rows) / sizeof(cluster_rows[0]);

@@ -14,6 +14,7 @@ enum cluster_rank {
     CLUSTER_TASK, /* started it as a task within a job: mpirun */
     CLUSTER_NODE, /* started it, one on each node */
     CLUSTER_JOB,  /* a job with a list of hosts that it runs in */
+    CLUSTER_PMI, /* has a size and a rank, which a scheduler may have set too */
 };
 
 struct cluster_row {

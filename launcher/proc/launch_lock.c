@@ -18,6 +18,7 @@
 #include "launcher/proc/launch_lock.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,6 +231,30 @@ static bool parse(char *text, struct launch_record *r)
     r->hosts = hosts != 0;
     return round >= 0 && round <= 1000000000 && r->group_rank >= -1 &&
            r->group_rank <= 99999;
+}
+
+/* The lock of this user's file is held. */
+static bool find_alive(int folder, const char *name, void *ctx)
+{
+    struct stat st;
+    bool *alive = ctx;
+    int fd =
+        openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return true;
+    *alive = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+             st.st_uid == geteuid() && flock(fd, LOCK_SH | LOCK_NB) != 0 &&
+             errno == EWOULDBLOCK;
+    (void)close(fd);
+    return !*alive;
+}
+
+bool launch_lock_has_others(void)
+{
+    bool alive = false;
+    if (own.fd >= 0)
+        visit_names(own.key, find_alive, &alive);
+    return alive;
 }
 
 struct found_dead {

@@ -37,6 +37,9 @@ void launch_lock_take(const char *run, const char *host, int port);
 /* What others will find if this launch dies. */
 void launch_lock_write(const struct launch_record *mine);
 
+/* Whether another launch of the same run and endpoint lives. */
+bool launch_lock_has_others(void);
+
 /* The launches of the same run and endpoint that are dead, LAUNCH_LOCK_DEAD_MAX
  * at most. Returns how many. */
 int launch_lock_dead(struct launch_record dead[LAUNCH_LOCK_DEAD_MAX]);

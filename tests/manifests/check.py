@@ -1,7 +1,7 @@
 """Are the manifests in examples/k8s what Kubernetes takes? Built-in kinds are
 compared with Kubernetes' own schema, JobSet and TrainJob with the models of their
-API, and PyTorchJob, of which no package has one, with the fields below (training-
-operator 1.9). Then each check is given a manifest with a mistake, which it must
+API, and those of which no package has one with the fields below: PyTorchJob
+(training-operator 1.9) and Volcano's Job (1.9). Then each check is given a manifest with a mistake, which it must
 find."""
 import copy
 import glob
@@ -30,6 +30,20 @@ PYTORCHJOB = {
             role: {"replicas": int, "restartPolicy": str, "template": "pod"}
             for role in ("Master", "Worker")
         },
+    },
+}
+VOLCANO = {
+    "apiVersion": str,
+    "kind": str,
+    "metadata": {"name": str, "namespace": str},
+    "spec": {
+        "schedulerName": str, "minAvailable": int, "maxRetry": int,
+        "queue": str, "ttlSecondsAfterFinished": int,
+        "plugins": {"env": [str], "svc": [str], "ssh": [str]},
+        "policies": [{"event": str, "action": str}],
+        "tasks": [{"name": str, "replicas": int, "minAvailable": int,
+                   "policies": [{"event": str, "action": str}],
+                   "template": "pod"}],
     },
 }
 
@@ -69,6 +83,8 @@ def check(manifest):
     kind = manifest["kind"]
     if kind == "PyTorchJob":
         check_fields(manifest, PYTORCHJOB, kind)
+    elif manifest["apiVersion"].startswith("batch.volcano.sh/"):
+        check_fields(manifest, VOLCANO, kind)
     elif kind == "TrainJob":
         check_model(manifest, models.TrainerV1alpha1TrainJob)
     elif kind == "JobSet":
@@ -124,7 +140,8 @@ def main(folder):
                 if not is_found(misspelt(manifest, place)):
                     unseen.add(".".join(map(str, place)))
     # The keys of a map that may have any: labels, amounts of resources.
-    unseen = {u for u in unseen if "selector." not in u and ".limits." not in u}
+    unseen = {u for u in unseen
+              if "elector." not in u and ".limits." not in u}
     if documents == 0 or unseen:
         sys.exit(f"{documents} manifests; misspelt, but not found: {unseen}")
     print(f"manifests: {documents} are right, and each of {mistakes} misspelt "

@@ -76,7 +76,9 @@ START_TEST(test_launch_lock_tells_the_dead_from_those_that_live)
     pid_t a = launch("a", false, false), b = launch("b", false, false);
     launch_lock_take(run, "host", 1);
     ck_assert_int_eq(launch_lock_dead(dead), 0);
+    ck_assert(launch_lock_has_others());
     end(a);
+    ck_assert(launch_lock_has_others());
     ck_assert_int_eq(launch_lock_dead(dead), 1);
     ck_assert_str_eq(dead[0].agent, "a");
     ck_assert_str_eq(dead[0].name, "node");
@@ -87,6 +89,7 @@ START_TEST(test_launch_lock_tells_the_dead_from_those_that_live)
     launch_lock_clear();
     ck_assert_int_eq(launch_lock_dead(dead), 0);
     end(b);
+    ck_assert(!launch_lock_has_others());
     ck_assert_int_eq(launch_lock_dead(dead), 1);
     launch_lock_clear();
     launch_lock_drop();

@@ -1,6 +1,7 @@
 /* links: launcher/rdzv/own_join BASE */
 /* links: rendezvous/proto/msg */
-/* libs: -lcjson */
+/* links: tests/lib/fault */
+/* libs: -lcjson -ldl */
 /* What of the configuration a join says, and what it leaves out. */
 #include <check.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "launcher/rdzv/own_join.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/fault.h"
 #include "tests/lib/suite.h"
 
 static struct conf conf;
@@ -105,6 +107,23 @@ START_TEST(test_own_join_says_what_no_other_launcher_has)
 }
 END_TEST
 
+/* Without /proc it says nothing of the host, and joins. */
+START_TEST(test_own_join_without_a_boot_id_says_nothing)
+{
+    static const char *const plans[] = {"test:open:1:EACCES",
+                                        "test:read:1:EIO"};
+    struct msg_join j;
+    (void)strcpy(conf.place, "slurm-17.0 1");
+    fault_plan(plans[_i]);
+    own_join(&conf, 1, &j);
+    ck_assert_int_eq(fault_struck(), 1);
+    fault_end();
+    ck_assert_str_eq(j.boot, "");
+    ck_assert_str_eq(j.place, "");
+    ck_assert_str_eq(j.run, "r");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("own_join");
@@ -114,6 +133,8 @@ int main(void)
     tcase_add_test(tcase, test_own_join_leaves_out_what_has_no_effect);
     tcase_add_test(tcase, test_own_join_is_of_a_new_agent);
     tcase_add_test(tcase, test_own_join_says_what_no_other_launcher_has);
+    tcase_add_loop_test(tcase, test_own_join_without_a_boot_id_says_nothing, 0,
+                        2);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -230,6 +230,7 @@ join_from(int who, const char *boot, const char *place, const char *gpus)
     msg_set(m.join.boot, boot);
     msg_set(m.join.place, place);
     msg_set(m.join.gpus, gpus);
+    m.join.age_ms = 100;
     return m;
 }
 
@@ -283,6 +284,31 @@ START_TEST(test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused)
     m = join_from(1, "b1", "p1", G1);
     say(1, &m);
     ck_assert(!told(1, "refused"));
+}
+END_TEST
+
+/* A launcher may be there in the place of one that was killed, of which nobody
+ * knows yet. It comes again until that is lost, or was heard of. */
+START_TEST(test_rdzv_launcher_in_a_place_that_may_be_free_is_to_come_again)
+{
+    struct msg first = join_from(0, "b1", "p1", "");
+    struct msg second = join_from(1, "b1", "p1", "");
+    say(0, &first);
+    now_us += 100 * MONO_MS;
+    for (int i = 0; i < 5; i++) {
+        say(1, &second);
+        ck_assert(told(1, "drop") && !told(1, "refused"));
+        ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+        now_us += 100 * MONO_MS;
+        second.join.age_ms += 100;
+    }
+    if (_i == 0)
+        now_us += HEARTBEAT;
+    else
+        beat_of(0, 1, 0, 0);
+    say(1, &second);
+    ck_assert_int_eq(told(1, "refused"), _i == 1);
+    ck_assert_int_eq(told(1, "drop"), _i == 1);
 }
 END_TEST
 
@@ -599,6 +625,7 @@ int main(void)
         {test_rdzv_second_launcher_on_a_host_is_refused,
          (int)(sizeof(hosts) / sizeof(hosts[0]))},
         {test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused, 6},
+        {test_rdzv_launcher_in_a_place_that_may_be_free_is_to_come_again, 2},
         {test_rdzv_launcher_of_another_run_is_not_refused, 1},
         {test_rdzv_refusal_is_told_to_those_that_wait, 1},
         {test_rdzv_refusal_is_forgotten_when_the_node_comes, 1},

@@ -45,4 +45,18 @@ for allowed in --standalone --nnodes=1 --cluster=none; do
         "$WORKER" exit 0 >allowed.out 2>&1 || fail "$allowed: status $?"
     lines 1 'world=1 ' started
 done
+
+# No scheduler says so: a try, which is told in one line.
+: >started
+port=$(free_port)
+for i in a b; do
+    node $i --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+    [ $i = b ] || wait_listener "$port"
+done
+wait_lines 2 'world=2 ' started
+open_gate
+ends_with 0 a
+ends_with 0 b
+lines 0 'another ddprun of this run is on this host' a.err
+lines 1 'another ddprun of this run is on this host' b.err
 nothing_left

@@ -61,6 +61,12 @@ chmod +x sagemaker
             exec "$@"' sh "$WORKER" exit 0
     has interface=eth0,eth0 sagemaker_file0.out
     has interface=eth0,eth0 sagemaker_file1.out
+    (in_machine n-1 env TRAINING_JOB_NAME=train-1 ./sagemaker $launcher \
+        --dry_run true) >dry.out
+    has '    --nnodes=2 from /opt/ml/input/config/resourceconfig.json' dry.out
+    has '    --node_rank=1 from /opt/ml/input/config/resourceconfig.json' dry.out
+    has '    --rdzv_id=sagemaker-train-1 from TRAINING_JOB_NAME' dry.out
+    has ' NCCL_SOCKET_IFNAME=eth0 from .*: network_interface_name' dry.out
     meet batch AWS_BATCH_JOB_NODE_INDEX=0 \
         'AWS_BATCH_JOB_NODE_INDEX=1;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.77.0.1' \
         AWS_BATCH_JOB_ID=4c AWS_BATCH_JOB_NUM_NODES=2 \

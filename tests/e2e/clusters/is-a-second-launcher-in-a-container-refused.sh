@@ -26,6 +26,7 @@ second()
     began=$(now_ms)
     on "$_machine" "$_name" "$@"
     ends_with 2 "$_name"
+    measured "$_name is refused after $(took) ms"
     in_time 2000 "$(took)" 'the refusal'
     has "another ddprun on this host, n-0, and $_why" "$_name.err"
     has 'ntasks-per-node=1' "$_name.err"

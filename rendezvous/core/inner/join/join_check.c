@@ -68,24 +68,17 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
 
 /* -- one launcher on each host --------------------------------------------- */
 
-static bool has_word(const char *list, const char *word, size_t len)
-{
-    for (const char *p = list; *p != '\0'; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ");
-        if (n == len && memcmp(p, word, n) == 0)
-            return true;
-        p += n;
-    }
-    return false;
-}
+#define HASH_LEN 16 /* of join.gpus */
 
-static bool share_word(const char *a, const char *b)
+/* Whether a hash of one list is in the other. */
+static bool share_gpu(const char *a, const char *b)
 {
-    for (const char *p = a; *p != '\0'; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ");
-        if (n > 0 && has_word(b, p, n))
+    char hash[HASH_LEN + 1] = "";
+    size_t len = strlen(a);
+    for (size_t at = 0; at + HASH_LEN <= len; at += HASH_LEN + 1) {
+        memcpy(hash, a + at, HASH_LEN);
+        if (strstr(b, hash) != NULL)
             return true;
-        p += n;
     }
     return false;
 }
@@ -115,10 +108,43 @@ static const char *shared_thing(const struct rdzv *r,
             continue;
         if (j->place[0] != '\0' && strcmp(j->place, n->place) == 0)
             return "the scheduler gave both the same place";
-        if (share_word(j->gpus, n->gpus))
+        if (share_gpu(j->gpus, n->gpus))
             return "the workers of both use the same GPU";
     }
     return NULL;
+}
+
+/* It may have died since it was heard of, and this one may be there in its
+ * place: proof is only that it was heard of while both lived. What it said may
+ * have been on its way for a while. */
+static bool lives_beside(const struct rdzv *r,
+                         const struct run *run,
+                         const struct node *other,
+                         const struct msg_join *j)
+{
+    int64_t born_us = r->now_us - j->age_ms * MONO_MS;
+    return other->heard_us > born_us + run->conf.heartbeat_us / 20;
+}
+
+/* Without proof it is to come again: until then there is one, or the other one
+ * is lost. */
+static void refuse_second(struct rdzv *r,
+                          const struct run *run,
+                          const struct msg_join *j,
+                          int conn,
+                          const struct node *other,
+                          const char *shared)
+{
+    if (!lives_beside(r, run, other, j)) {
+        reply_drop(r, conn);
+        return;
+    }
+    join_refuse(r, conn, j, DDP_E_USAGE,
+                "run '%s' has another ddprun on this host, %s, and %s; each "
+                "would start all workers of the node: start one ddprun on each "
+                "host (Slurm: srun --ntasks-per-node=1), or give each its own "
+                "GPUs (--gpus) or run (--rdzv_id)",
+                run->id, other->name, shared);
 }
 
 /* -- what must agree ------------------------------------------------------- */
@@ -242,13 +268,7 @@ bool join_agrees(struct rdzv *r,
             "on both; start all nodes with the same options",
             run->id);
     else if (shared != NULL)
-        join_refuse(
-            r, conn, j, DDP_E_USAGE,
-            "run '%s' has another ddprun on this host, %s, and %s; each would "
-            "start all workers of the node: start one ddprun on each host "
-            "(Slurm: srun --ntasks-per-node=1), or give each run its own "
-            "--rdzv_id",
-            run->id, other->name, shared);
+        refuse_second(r, run, j, conn, other, shared);
     else
         return true;
     return false;

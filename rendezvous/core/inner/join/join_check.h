@@ -21,7 +21,8 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn);
 
 /* Whether it is of that run. What must agree between nodes of a run does, else
  * somebody else's job on the same endpoint could become our spare; and no other
- * launcher of the run has its place or its GPUs. */
+ * launcher of the run has its place or its GPUs; as long as it is not sure that
+ * such a one lives, the node is only sent away, to come again. */
 bool join_agrees(struct rdzv *r,
                  const struct run *run,
                  const struct msg_join *j,
