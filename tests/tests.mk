@@ -91,7 +91,8 @@ $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl worker_rt/comm/reduce \
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
 $(addprefix $(B)/tests/unit/,check_comm_nccl check_comm_nccl_calls check_label): | \
 	$(FAKE_CUDA) $(FAKE_NCCL)
-$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
+$(B)/tests/unit/check_keeper_cuda $(B)/tests/unit/check_keeper_stripes: | \
+	$(FAKE_CUDA)
 $(B)/tests/unit/check_abi: | $(B)/libddp.so
 
 # The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
