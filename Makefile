@@ -153,7 +153,7 @@ RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	blame notes reduce meet addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
 	snapshot_dir list keeper keeper_prove keeper_find keeper_ranks \
-	keeper_load keeper_share \
+	keeper_load keeper_share keeper_agree keeper_places keeper_stripes \
 	device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \
 	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)

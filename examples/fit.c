@@ -1,6 +1,7 @@
 /*
  * A program on libddp: all ranks fit y = a x + b to the same line, each on its
- * own samples, and go on where they were when one of them is killed.
+ * own samples, and go on where they were when one of them is killed. Each rank
+ * updates its part of the parameters, as with a sharded optimizer.
  *
  *     cc fit.c $(pkg-config --cflags --libs ddp) -o fit
  *     ddprun --standalone --nproc_per_node=4 --max_restarts=3 ./fit
@@ -8,8 +9,25 @@
 #include <ddp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#define PARAMS    2 /* a and b */
+#define WORLD_MAX 1024
+#define SAMPLES   1000
+#define STEPS     2000
+
+static struct ddp *d;
+static struct ddp_comm *comm;
+static struct ddp_keeper *keeper;
+static struct ddp_sampler *sampler;
 static struct ddp_error err;
+
+/* What is saved: tensors and pairs that are the same on all ranks, and what
+ * this rank has for itself. */
+static float w[WORLD_MAX]; /* the first PARAMS are used, the rest fills up */
+static const struct ddp_tensor state = {"w", DDP_F32, 1, {PARAMS}, w};
+static struct ddp_kv place[] = {{.key = "epoch"}, {.key = "position"}};
+static uint32_t rng;
 
 static void check(int ok)
 {
@@ -19,49 +37,110 @@ static void check(int ok)
     exit(err.code); /* ddprun knows what it means */
 }
 
+/* The newest snapshot that any rank holds; its step, 0 if there is none. */
+static int64_t resume(void)
+{
+    int64_t epoch, position;
+    size_t len;
+    struct ddp_kept kept = {.size = sizeof(kept)};
+    if (ddp_keeper_load(keeper, &state, 1, place, 2, &kept, &err) != 0) {
+        check(err.code == DDP_ERR_NOINPUT); /* a fresh start */
+        return 0;
+    }
+    check(ddp_kv_get_i64(&place[0], &epoch, &err) == 0);
+    check(ddp_kv_get_i64(&place[1], &position, &err) == 0);
+    check(ddp_sampler_seek(sampler, epoch, position, &err) == 0);
+    const void *saved = ddp_keeper_rank_state(keeper, ddp_rank(d), &len);
+    if (saved != NULL && len == sizeof(rng)) /* else the world has grown */
+        memcpy(&rng, saved, len);
+    return kept.step;
+}
+
+/* The gradient of one sample of this rank's. */
+static void compute(float *grad)
+{
+    uint32_t i;
+    while (ddp_sampler_next(sampler, &i, 1) == 0)
+        check(ddp_sampler_seek(sampler, ddp_sampler_epoch(sampler) + 1, 0,
+                               &err) == 0);
+    rng = rng * 1664525u + 1013904223u;
+    float noise = (float)(rng >> 16) / 65536 - 0.5f;
+    float x = (float)i / SAMPLES, y = 3 * x + 1 + noise / 100;
+    float diff = w[0] * x + w[1] - y;
+    grad[0] = diff * x;
+    grad[1] = diff;
+}
+
+/* Each rank gets the average of its part, updates that, and gives it to all. */
+static void update(const float *grad, size_t part)
+{
+    float mine[PARAMS], *first = w + (size_t)ddp_rank(d) * part;
+    check(ddp_comm_reduce_scatter(comm, grad, mine, part, DDP_F32, DDP_AVG,
+                                  &err) == 0);
+    for (size_t i = 0; i < part; i++)
+        first[i] -= 0.4f * mine[i];
+    check(ddp_comm_all_gather(comm, first, w, part, DDP_F32, &err) == 0);
+}
+
+/* To memory at each step, to the disk at some; copied while the program goes
+ * on. A full disk is no reason to end. */
+static void save(int64_t step, bool disk)
+{
+    ddp_kv_set_i64(&place[0], "epoch", ddp_sampler_epoch(sampler));
+    ddp_kv_set_i64(&place[1], "position", ddp_sampler_position(sampler));
+    check(ddp_keeper_set_rank_state(keeper, &rng, sizeof(rng), &err) == 0);
+    if (ddp_keeper_save(keeper, step, &state, 1, place, 2, disk, &err) != 0)
+        fprintf(stderr, "fit: going on: %s\n", err.text);
+}
+
+/* Each rank shows the next one what it has. */
+static void compare(int rank, int world)
+{
+    float theirs[PARAMS];
+    check(ddp_comm_group_start(comm, &err) == 0);
+    check(ddp_comm_send(comm, w, PARAMS, DDP_F32, (rank + 1) % world, &err) ==
+          0);
+    check(ddp_comm_recv(comm, theirs, PARAMS, DDP_F32,
+                        (rank + world - 1) % world, &err) == 0);
+    check(ddp_comm_group_end(comm, &err) == 0);
+    if (memcmp(theirs, w, sizeof(theirs)) != 0)
+        fprintf(stderr, "fit: rank %d has other parameters\n", rank);
+}
+
 int main(void)
 {
-    float w[2] = {0, 0}; /* a and b */
-    struct ddp_tensor state = {"w", DDP_F32, 1, {2}, w};
-    struct ddp_keeper_conf keep = {.size = sizeof(keep),
-                                   .folder = "fit.snapshots"};
-    struct ddp_kept kept = {.size = sizeof(kept)};
-    struct ddp *d = ddp_init(&err);
-    check(d != NULL);
-    struct ddp_comm *comm = ddp_comm_new(d, NULL, &err);
-    check(comm != NULL);
-    struct ddp_keeper *k = ddp_keeper_new(d, comm, &keep, &err);
-    check(k != NULL);
-
-    if (ddp_keeper_load(k, &state, 1, NULL, 0, &kept, &err) != 0)
-        check(err.code == DDP_ERR_NOINPUT); /* none yet: a fresh start */
-    int world = ddp_world(d);
-    for (int step = (int)kept.step + 1; step <= 2000; step++) {
-        float x = (float)((step * world + ddp_rank(d)) % 100) / 100;
-        float diff = w[0] * x + w[1] - (3 * x + 1);
-        /* The gradient of this rank's sample becomes the average of all ranks;
-         * and if any rank was asked to stop, all of them do. */
-        float grad[2] = {diff * x, diff};
-        int32_t stop = ddp_should_stop(d) != DDP_STOP_NO;
-        check(ddp_comm_all_reduce(comm, grad, grad, 2, DDP_F32, DDP_AVG,
-                                  &err) == 0);
-        check(ddp_comm_all_reduce(comm, &stop, &stop, 1, DDP_I32, DDP_MAX,
-                                  &err) == 0);
-        for (int i = 0; i < 2; i++)
-            w[i] -= 0.4f * grad[i];
+    float grad[WORLD_MAX] = {0};
+    uint8_t stop = 0;
+    check((d = ddp_init(&err)) != NULL);
+    check((comm = ddp_comm_new(d, NULL, &err)) != NULL);
+    int rank = ddp_rank(d), world = ddp_world(d);
+    const struct ddp_keeper_conf keep = {.size = sizeof(keep),
+                                         .folder = "fit.snapshots",
+                                         .later = true,
+                                         .rank_state_max = sizeof(rng)};
+    check((keeper = ddp_keeper_new(d, comm, &keep, &err)) != NULL);
+    const struct ddp_sampler_conf deal = {
+        .samples = SAMPLES, .rank = rank, .world = world, .shuffle = true};
+    check((sampler = ddp_sampler_new(&deal, &err)) != NULL);
+    size_t part = world < PARAMS ? PARAMS : 1; /* times the world: enough */
+    rng = (uint32_t)rank;
+    for (int64_t step = resume() + 1; step <= STEPS && stop == 0; step++) {
+        compute(grad);
+        ddp_keeper_settle(keeper); /* from here on `w` may change */
+        update(grad, part);
         ddp_beat(d, step);
-        /* To memory at each step, to the disk at some. A full disk is no reason
-         * to end. */
-        if (ddp_keeper_save(k, step, &state, 1, NULL, 0,
-                            stop || step % 500 == 0, &err) != 0)
-            fprintf(stderr, "fit: going on: %s\n", err.text);
-        if (stop)
-            break;
+        stop = ddp_should_stop(d) != DDP_STOP_NO; /* of any rank, all do */
+        check(ddp_comm_all_reduce(comm, &stop, &stop, 1, DDP_U8, DDP_MAX,
+                                  &err) == 0);
+        save(step, stop || step % 500 == 0);
     }
-    check(ddp_keeper_wait(k, &err) == 0);
-    if (ddp_rank(d) == 0)
+    check(ddp_keeper_wait(keeper, &err) == 0);
+    if (world > 1)
+        compare(rank, world);
+    if (rank == 0 && stop == 0)
         printf("y = %.1f x + %.1f\n", (double)w[0], (double)w[1]);
-    ddp_keeper_free(k);
+    ddp_sampler_free(sampler);
+    ddp_keeper_free(keeper);
     ddp_comm_free(comm);
     ddp_free(d);
     return 0;

@@ -91,7 +91,8 @@ $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl worker_rt/comm/reduce \
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
 $(addprefix $(B)/tests/unit/,check_comm_nccl check_comm_nccl_calls check_label): | \
 	$(FAKE_CUDA) $(FAKE_NCCL)
-$(B)/tests/unit/check_keeper_cuda: | $(FAKE_CUDA)
+$(B)/tests/unit/check_keeper_cuda $(B)/tests/unit/check_keeper_stripes: | \
+	$(FAKE_CUDA)
 $(B)/tests/unit/check_abi: | $(B)/libddp.so
 
 # The kernels for tests on machines without a GPU: see tests/gpu/emulate.h.
@@ -113,19 +114,21 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none,
 		-lcjson -lxxhash -lz -lm -ldl
 
 # Programs for a machine with a GPU; elsewhere they say that they are skipped.
-GPU_TESTS := $(if $(NVCC),$(addprefix $(B)/tests/gpu/,check_ops_cuda bench_snapshot))
+# Those that measure need no toolkit, and run on the stand-ins, too.
+GPU_BENCH := $(addprefix $(B)/tests/gpu/,card bench_snapshot bench_restart \
+	$(if $(NCCL_H),bench_allreduce))
+GPU_TESTS := $(GPU_BENCH) $(if $(NVCC),$(B)/tests/gpu/check_ops_cuda)
 $(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
 		trainer/model $(call of,trainer/ops,optim device cpu conv random)) \
 		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -ldl -lcheck -lsubunit -lrt -lm
-$(B)/tests/gpu/bench_snapshot: $(call obj,tests/gpu/bench_snapshot) \
-		$(B)/libddp.a
+$(GPU_BENCH): $(B)/%: $(B)/obj/%.o $(B)/libddp.a
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lcjson -lxxhash -ldl -lm
-$(B)/obj/tests/gpu/bench_snapshot.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -ldl -lm
+$(B)/obj/tests/gpu/bench_allreduce.o: CPPFLAGS += $(NCCL_CPPFLAGS)
 .PHONY: check-gpu
 check-gpu: all $(GPU_TESTS)
 	tests/gpu/run $(B)
@@ -167,7 +170,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED) $(OLD_KERNEL_TOOL) $(ABORTED) \
+e2e-programs: all $(FAKE_NVML) $(EMULATED) $(GPU_BENCH) $(OLD_KERNEL_TOOL) $(ABORTED) \
 		$(FAULT_LIB) $(HOSTLIST)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)

@@ -202,6 +202,14 @@ DDP_API int ddp_snapshot_list(struct ddp *d,
  * takes. If the device has no room at all, the caller waits. Loaded tensors
  * come into host memory.
  *
+ * With `stripes` each rank of a node copies some of the tensors to the
+ * launcher's memory and sums them up, over its own GPU's link and with its own
+ * core: for large states and several GPUs. Then saving, settling and waiting
+ * are collective: all ranks make the same calls, and a save counts when the
+ * next of them has begun on all. A tensor is one rank's: a state that is a
+ * single tensor gains nothing. Without the launcher's memory it changes
+ * nothing.
+ *
  * In the folder each snapshot is a file of its own, named for its step and its
  * round (see ddp_snapshot(5)); the newest few are kept. The file `owner` names
  * the run that the folder belongs to.
@@ -226,6 +234,8 @@ struct ddp_keeper_conf {
                       * 0: as much as the tensors have */
     size_t rank_state_max; /* bytes that each rank may have for itself, see
                             * ddp_keeper_set_rank_state; the same on all */
+    bool stripes; /* all ranks of a node copy and sum up, a part each; the same
+                   * on all, see above */
 };
 
 /*

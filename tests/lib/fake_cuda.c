@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define OPS     256
-#define REGIONS 128
+#define REGIONS 256
 #define STREAMS 16
 #define EVENTS  64
 
@@ -204,6 +204,8 @@ int cuMemHostUnregister(void *p)
 
 /* -- streams --------------------------------------------------------------- */
 
+static void go_on(void);
+
 static struct stream *stream_of(void *stream)
 {
     return stream == NULL ? &streams[0] : stream;
@@ -213,6 +215,8 @@ void fake_stream_push(void *stream, fake_op_fn *fn, void *arg)
 {
     struct stream *s = stream_of(stream);
     (void)pthread_mutex_lock(&lock);
+    if (s->n == OPS)
+        go_on(); /* the real one waits for room */
     if (s->n == OPS)
         abort();
     s->ops[s->n++] = (struct op){fn, arg};
@@ -498,7 +502,57 @@ int cuMemcpyDtoDAsync_v2(uintptr_t to, uintptr_t from, size_t len, void *stream)
     return push_copy(to, from, len, stream);
 }
 
+struct fill {
+    void *at;
+    size_t len;
+    uint8_t byte;
+};
+
+static bool fill_now(void *arg)
+{
+    const struct fill *f = arg;
+    memset(fake_shadow(f->at), f->byte, f->len);
+    return true;
+}
+
+int cuMemsetD8Async(uintptr_t p, uint8_t byte, size_t len, void *stream);
+int cuMemsetD8Async(uintptr_t p, uint8_t byte, size_t len, void *stream)
+{
+    int rc = verdict();
+    if (rc != SUCCESS)
+        return rc;
+    struct fill *f = is_device(p, len) ? malloc(sizeof(*f)) : NULL;
+    if (f == NULL)
+        return INVALID;
+    *f = (struct fill){(void *)p, len, byte};
+    fake_stream_push(stream, fill_now, f);
+    return SUCCESS;
+}
+
 /* -- the rest -------------------------------------------------------------- */
+
+int cuDeviceGet(int *found, int number);
+int cuDeviceGet(int *found, int number)
+{
+    *found = number;
+    return number == 0 ? SUCCESS : INVALID;
+}
+
+int cuDeviceGetName(char *name, int len, int number);
+int cuDeviceGetName(char *name, int len, int number)
+{
+    if (number != 0 || len < (int)sizeof("stand-in"))
+        return INVALID;
+    memcpy(name, "stand-in", sizeof("stand-in"));
+    return SUCCESS;
+}
+
+int cuDevicePrimaryCtxRetain(void **ctx, int number);
+int cuDevicePrimaryCtxRetain(void **ctx, int number)
+{
+    *ctx = &knobs;
+    return number == 0 ? SUCCESS : INVALID;
+}
 
 int cuInit(unsigned flags);
 int cuInit(unsigned flags)

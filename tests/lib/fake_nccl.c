@@ -144,7 +144,14 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm,
                                       ncclConfig_t *config)
 {
     knobs.wrong_blocking = config->blocking != 0;
-    return join(comm, world, ids, n, rank);
+    ncclResult_t rc = join(comm, world, ids, n, rank);
+    while (config->blocking == 1 && rc == ncclInProgress) {
+        ncclResult_t error = ncclSuccess;
+        (void)ncclCommGetAsyncError(*comm, &error); /* cannot fail */
+        rc = error;
+        (void)usleep(100);
+    }
+    return rc;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)

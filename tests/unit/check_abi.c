@@ -125,7 +125,7 @@ AT(ddp_keeper_conf, keep, 16); AT(ddp_keeper_conf, no_memory, 20);
 AT(ddp_keeper_conf, load_only, 21); AT(ddp_keeper_conf, gpu, 22);
 AT(ddp_keeper_conf, stream, 24); AT(ddp_keeper_conf, later, 32);
 AT(ddp_keeper_conf, room, 40); AT(ddp_keeper_conf, room_len, 48);
-AT(ddp_keeper_conf, rank_state_max, 56);
+AT(ddp_keeper_conf, rank_state_max, 56); AT(ddp_keeper_conf, stripes, 64);
 AT(ddp_kept, size, 0); AT(ddp_kept, step, 8); AT(ddp_kept, round, 16);
 AT(ddp_kept, instance, 24); AT(ddp_kept, foreign, 57);
 AT(ddp_kept, memory, 58); AT(ddp_kept, rank, 60); AT(ddp_kept, why, 64);

@@ -2,6 +2,8 @@
 /* links: worker_rt/snapshot/keeper_load worker_rt/snapshot/keeper_prove */
 /* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
 /* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
+/* links: worker_rt/snapshot/keeper_agree worker_rt/snapshot/keeper_places */
+/* links: worker_rt/snapshot/keeper_stripes */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots */
 /* links: worker_rt/snapshot/snapshot_dir worker_rt/snapshot/atomic_file */

@@ -10,6 +10,8 @@
 /* links: worker_rt/snapshot/keeper_prove */
 /* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
 /* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
+/* links: worker_rt/snapshot/keeper_agree worker_rt/snapshot/keeper_places */
+/* links: worker_rt/snapshot/keeper_stripes */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
@@ -33,8 +35,9 @@
  *
  * A schedule is one seed: where the program waits, settles and saves, how fast
  * the device is, and what fails between which two calls: the other rank, the
- * GPU (which is told late and by another call), NCCL itself, this worker. Half
- * of the programs do not care about errors and go on.
+ * GPU (which is told late and by another call), NCCL itself, this worker, its
+ * node (then only the disk is left). Half of the programs do not care about
+ * errors and go on; some have little room on the GPU for the copy, or none.
  *
  * SCHEDULES=n plays that many, SEED=n that one only.
  */
@@ -466,7 +469,10 @@ static int make_memory(void)
 static void start(struct program *p, bool two)
 {
     struct ddp_error e;
-    struct ddp_keeper_conf conf = {.gpu = true,
+    static const size_t rooms[] = {0, 0, 64, 4 * A - 4};
+    struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                   .gpu = true,
+                                   .room_len = rooms[rng_below(&p->rng, 4)],
                                    .folder = p->disk ? "snap" : NULL};
     nccl->peer = other_adds;
     rt_place(0, 2, 1, 1);
@@ -565,12 +571,13 @@ enum trouble {
     GPU_FAULTS,
     NCCL_FAILS,
     KILLED,
+    NODE_LOST,
     ABORTED,
     TROUBLES
 };
 
 static struct counts {
-    int resumed, lost, refused, stuck;
+    int resumed, lost, refused, stuck, from_disk;
     int kinds[TROUBLES];
 } counts;
 
@@ -599,6 +606,7 @@ static void plan(struct program *p, enum trouble t)
             other.gives = nccl->error_at - 1;
         break;
     case KILLED:
+    case NODE_LOST:
         p->kill_at = rng_below(r, STEPS * 4);
         break;
     case ABORTED:
@@ -618,7 +626,7 @@ static void play(uint32_t seed)
     enum trouble t = (enum trouble)rng_below(&p.rng, TROUBLES);
     bool two = chance(&p, 50);
     p.careless = chance(&p, 50);
-    p.disk = chance(&p, 10);
+    p.disk = t == NODE_LOST || chance(&p, 10);
     find_truth(two);
     other = (struct other){.gives = -1};
     start(&p, two);
@@ -629,6 +637,10 @@ static void play(uint32_t seed)
     /* Without a kill it is what is there in the end. */
     int left = t == KILLED ? copy_memory(&p) : -1;
     int64_t floor = p.floor;
+    if (t == NODE_LOST) {
+        left = make_memory();
+        floor = ddp_keeper_saved(p.keeper);
+    }
     counts.refused += p.failed;
     counts.stuck += nccl->abort_stuck && nccl->aborts > 0;
     stop(&p);
@@ -641,6 +653,7 @@ static void play(uint32_t seed)
                   seed, (int)floor, (int)step);
     ck_assert_int_eq(close(left), 0);
     counts.resumed += step > 0;
+    counts.from_disk += t == NODE_LOST && floor > 0;
     counts.lost += step < p.last;
     counts.kinds[t]++;
     clean_up(&p);
@@ -673,6 +686,7 @@ START_TEST(test_label_is_of_a_step_that_was)
         ck_assert_int_gt(counts.kinds[t], (int)n / TROUBLES / 2);
     ck_assert_int_gt(counts.resumed, (int)n / 2);
     ck_assert_int_gt(counts.lost, 0);
+    ck_assert_int_gt(counts.from_disk, 0);
 }
 END_TEST
 

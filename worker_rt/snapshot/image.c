@@ -202,6 +202,12 @@ void image_hash_end(struct image *m, size_t i)
     snapshot_hex(m->sums[i].digits, XXH3_128bits_digest(m->hash));
 }
 
+char *image_digits(const struct image *m, size_t i)
+{
+    ddp_assert(i < m->ntensors);
+    return m->sums[i].digits;
+}
+
 const uint8_t *image_header(struct image *m, struct ddp_err *err)
 {
     char digits[SNAPSHOT_DIGITS + 1];

@@ -65,6 +65,9 @@ void image_hash_begin(struct image *m);
 void image_hash(struct image *m, const uint8_t *data, size_t len);
 void image_hash_end(struct image *m, size_t i);
 
+/* That checksum as SNAPSHOT_DIGITS digits, to read it or to set it. */
+char *image_digits(const struct image *m, size_t i);
+
 /* The finished header, `m->header_len` bytes that live as long as the image;
  * NULL: NOMEM. */
 const uint8_t *image_header(struct image *m, struct ddp_err *err);

@@ -24,20 +24,15 @@
  */
 #include "worker_rt/snapshot/keeper.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <time.h>
 
 #include "worker_rt/abi.h"
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/snapshot/snapshot.h"
 
 #define KEEP_DEFAULT 2
-#define LOCK_TRIES   200 /* in two seconds */
 
 /* What holds whenever the lock is free: a slot is sealed or written, not both
  * at once, and only a slot that was ordered to the disk is written. */
@@ -72,8 +67,8 @@ sum_tensor(struct image *m, size_t t, uint8_t *to, const uint8_t *from)
     image_hash_end(m, t);
 }
 
-/* Checksums of what is copied, then the header before it. */
-static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
+/* Checksums of what is copied: of all, or of this rank's part. */
+static int sum_up(struct ddp_keeper *k, int i, struct ddp_err *err)
 {
     struct mem_slots *slots = keeper_slots(k);
     struct keeper_slot *slot = &k->slot[i];
@@ -84,14 +79,22 @@ static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
     if (keeper_wait_copied(k, i, err) != 0)
         return -1;
     for (size_t t = 0; t < m->ntensors; t++)
-        sum_tensor(m, t, at + image_at(m, t),
-                   slot->from == NULL ? NULL : slot->from[t]);
+        if (keeper_stripes_mine(k, m, t))
+            sum_tensor(m, t, at + image_at(m, t),
+                       slot->from == NULL ? NULL : slot->from[t]);
+    return keeper_wait_proven(k, i, err);
+}
+
+/* The header, with the sums, before the data; then the label. */
+static int seal(struct ddp_keeper *k, int i, struct ddp_err *err)
+{
+    struct mem_slots *slots = keeper_slots(k);
+    struct keeper_slot *slot = &k->slot[i];
+    struct image *m = &slot->image;
     const uint8_t *header = image_header(m, err);
     if (header == NULL)
         return -1;
-    memcpy(at, header, m->header_len);
-    if (keeper_wait_proven(k, i, err) != 0)
-        return -1;
+    memcpy(mem_slots_image(slots, i), header, m->header_len);
     struct slot_label label = {
         .len = image_len(m), .round = k->d->fence, .step = slot->step};
     memcpy(label.instance, k->d->instance, sizeof(k->d->instance));
@@ -106,8 +109,23 @@ static void note_failure(struct ddp_keeper *k, int i, const struct ddp_err *why)
     k->error = *why;
 }
 
+/* Under the lock: what becomes of a slot whose seal ended with `rc`. */
+static void sealed(struct ddp_keeper *k, int i, int rc, struct ddp_err *why)
+{
+    if (rc != 0) {
+        note_failure(k, i, why);
+        return;
+    }
+    k->newest = i;
+    if (k->slot[i].to_disk) {
+        ddp_assert(k->writing < 0); /* put has waited for it */
+        k->writing = i;
+    }
+}
+
 /* The lock is open while a slot is sealed: `sealing` keeps others away from it,
- * and save waits for that, not for the lock. */
+ * and save waits for that, not for the lock. Of a part the sums are left for
+ * keeper_finish. */
 static void *sealer_main(void *arg)
 {
     struct ddp_keeper *k = arg;
@@ -120,17 +138,15 @@ static void *sealer_main(void *arg)
         struct ddp_err why;
         int i = k->sealing;
         (void)pthread_mutex_unlock(&k->lock);
-        int rc = seal(k, i, &why);
+        bool whole = k->stripes.parts == 1;
+        int rc = sum_up(k, i, &why);
+        if (rc == 0 && whole)
+            rc = seal(k, i, &why);
         (void)pthread_mutex_lock(&k->lock);
         ddp_assert(k->sealing == i);
-        if (rc != 0)
-            note_failure(k, i, &why);
-        else
-            k->newest = i;
-        if (rc == 0 && k->slot[i].to_disk) {
-            ddp_assert(k->writing < 0); /* put has waited for it */
-            k->writing = i;
-        }
+        if (rc != 0 || whole)
+            sealed(k, i, rc, &why);
+        k->stripes.summed = rc == 0;
         k->sealing = -1;
         check(k);
         (void)pthread_cond_broadcast(&k->changed);
@@ -302,14 +318,17 @@ static int copy_from_gpu(struct ddp_keeper *k,
     struct device_copy_part *parts = calloc(m->ntensors + 1, sizeof(*parts));
     if (parts == NULL)
         return snapshot_no_memory(err);
+    size_t n = 0;
     for (size_t t = 0; t < m->ntensors; t++)
-        parts[t] = (struct device_copy_part){.to = at + image_at(m, t),
-                                             .from = tensors[m->order[t]].data,
-                                             .len = (size_t)image_size(m, t)};
+        if (keeper_stripes_mine(k, m, t))
+            parts[n++] =
+                (struct device_copy_part){.to = at + image_at(m, t),
+                                          .from = tensors[m->order[t]].data,
+                                          .len = (size_t)image_size(m, t)};
     device_copy_pin(&k->device, i, at, (size_t)image_len(m));
     bool wait;
     k->copied = i;
-    int rc = device_copy_begin(&k->device, parts, m->ntensors, &wait, err);
+    int rc = device_copy_begin(&k->device, parts, n, &wait, err);
     free(parts);
     if (rc == 0 && !wait)
         return 0;
@@ -353,7 +372,7 @@ static int copy(struct ddp_keeper *k,
     if (k->later)
         return note_sources(&k->slot[i], tensors, err);
     for (size_t t = 0; t < m->ntensors; t++)
-        if (image_size(m, t) > 0)
+        if (image_size(m, t) > 0 && keeper_stripes_mine(k, m, t))
             memcpy(at + image_at(m, t), tensors[m->order[t]].data,
                    image_size(m, t));
     return 0;
@@ -380,25 +399,21 @@ static void free_slot(struct keeper_slot *slot)
 }
 
 /*
- * Under the lock, which is open during the copy. Waits for the seal of the step
- * before, and, if this one goes to the disk too, for the last file: so at most
- * one image is sealed and one is written, and three slots always suffice.
+ * Under the lock, which is open during the copy. Waits, if it goes to the disk
+ * too, for the last file: so at most one image is sealed and one is written,
+ * and three slots always suffice.
  *
  * An error that it returns may be that of an earlier save; this one has been
  * handed over then all the same.
  */
-static int put(struct ddp_keeper *k,
-               struct image *m,
-               int64_t step,
-               const struct ddp_tensor *tensors,
-               bool disk,
-               struct ddp_err *err)
+static int hand_over(struct ddp_keeper *k,
+                     int i,
+                     struct image *m,
+                     int64_t step,
+                     const struct ddp_tensor *tensors,
+                     bool disk,
+                     struct ddp_err *err)
 {
-    wait_sealed(k);
-    check(k);
-    int i = pick(k, image_len(m), err);
-    if (i < 0)
-        return -1;
     ddp_assert(i != k->writing && i < keeper_slots(k)->count);
     struct keeper_slot *slot = &k->slot[i];
     free_slot(slot);
@@ -430,6 +445,80 @@ static int put(struct ddp_keeper *k,
     return -1;
 }
 
+/* Waits for the seal of the step before. */
+static int put(struct ddp_keeper *k,
+               struct image *m,
+               int64_t step,
+               const struct ddp_tensor *tensors,
+               bool disk,
+               struct ddp_err *err)
+{
+    keeper_prove(k);
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
+    check(k);
+    int i = pick(k, image_len(m), err);
+    int rc = i < 0 ? -1 : hand_over(k, i, m, step, tensors, disk, err);
+    (void)pthread_mutex_unlock(&k->lock);
+    return rc;
+}
+
+/* As put, on all ranks, with stripes: the save before has been joined. `rc` is
+ * how this rank came here. */
+static int put_part(struct ddp_keeper *k,
+                    struct image *m,
+                    int rc,
+                    int64_t step,
+                    const struct ddp_tensor *tensors,
+                    bool disk,
+                    struct ddp_err *err)
+{
+    int i = -1;
+    struct ddp_err lost;
+    if (keeper_agree(k->comm, rc, err) != 0)
+        return -1;
+    (void)pthread_mutex_lock(&k->lock);
+    if (disk || k->memory.count > 0)
+        rc = (i = pick(k, image_len(m), err)) < 0 ? -1 : 0;
+    bool shared = i >= 0 && k->memory.count > 0;
+    (void)pthread_mutex_unlock(&k->lock);
+    if (keeper_stripes_offer(k, shared ? i : -1, image_len(m), &lost) != 0) {
+        *err = lost;
+        return -1;
+    }
+    if (k->d->node_rank != 0)
+        i = k->stripes.slot;
+    if (i < 0)
+        return rc;
+    (void)pthread_mutex_lock(&k->lock);
+    rc = hand_over(k, i, m, step, tensors, disk, err);
+    (void)pthread_mutex_unlock(&k->lock);
+    return rc;
+}
+
+/* With stripes: the parts of the last save become one snapshot, if all of them
+ * are there. Collective then. */
+static void finish(struct ddp_keeper *k)
+{
+    struct ddp_err why;
+    if (!k->stripes.due)
+        return;
+    keeper_prove(k);
+    (void)pthread_mutex_lock(&k->lock);
+    wait_sealed(k);
+    (void)pthread_mutex_unlock(&k->lock);
+    int i = k->stripes.slot, rc = keeper_stripes_join(k, &why);
+    if (i < 0 || k->stripes.parts == 1 || k->d->node_rank != 0 ||
+        !k->stripes.summed) /* then the sealer has told why */
+        return;
+    if (rc == 0)
+        rc = seal(k, i, &why);
+    (void)pthread_mutex_lock(&k->lock);
+    sealed(k, i, rc, &why);
+    (void)pthread_cond_broadcast(&k->changed);
+    (void)pthread_mutex_unlock(&k->lock);
+}
+
 /* What can be refused without the lock is refused first. The folder is taken
  * over before its first file, not at the start: a load may have failed. */
 static int save(struct ddp_keeper *k,
@@ -441,19 +530,20 @@ static int save(struct ddp_keeper *k,
                 bool disk,
                 struct ddp_err *err)
 {
-    struct image m;
+    struct image m = {.ntensors = 0};
     int rc = -1;
     if (step < 0)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "the step is %lld, must not be negative",
-                           (long long)step);
-    if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) == 0 &&
-        start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0)) {
-        keeper_prove(k);
-        (void)pthread_mutex_lock(&k->lock);
+        (void)ddp_err_set(err, DDP_E_USAGE,
+                          "the step is %lld, must not be negative",
+                          (long long)step);
+    else if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) ==
+                 0 &&
+             start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0))
+        rc = 0;
+    if (k->stripes.on)
+        rc = put_part(k, &m, rc, step, tensors, disk, err);
+    else if (rc == 0)
         rc = put(k, &m, step, tensors, disk, err);
-        (void)pthread_mutex_unlock(&k->lock);
-    }
     image_free(&m);
     return rc;
 }
@@ -471,13 +561,16 @@ int ddp_keeper_save(struct ddp_keeper *k,
     struct ddp_tensor *with = NULL;
     bool disk = to_disk && k->disk >= KEEPER_WRITES;
     int rc = snapshot_check_names(tensors, ntensors, &why);
+    finish(k);
+    if (rc != 0 && k->stripes.on)
+        (void)keeper_agree(k->comm, rc, &why); /* the others wait for it */
     if (rc == 0 && k->ranks.max > 0) {
         ddp_keeper_settle(k); /* until then the sealer reads what they set */
         rc = keeper_ranks_gather(k, tensors, ntensors, &with, &why);
         tensors = with;
         ntensors++;
     }
-    if (rc == 0 && (disk || k->memory.count > 0))
+    if (rc == 0 && (disk || k->memory.count > 0 || k->stripes.on))
         rc = save(k, step, tensors, ntensors, meta, nmeta, disk, &why);
     free(with);
     return rc == 0 ? 0 : rt_fail(err, &why);
@@ -485,6 +578,7 @@ int ddp_keeper_save(struct ddp_keeper *k,
 
 void ddp_keeper_settle(struct ddp_keeper *k)
 {
+    finish(k);
     keeper_prove(k);
     (void)pthread_mutex_lock(&k->lock);
     wait_sealed(k);
@@ -494,6 +588,7 @@ void ddp_keeper_settle(struct ddp_keeper *k)
 int ddp_keeper_wait(struct ddp_keeper *k, struct ddp_error *err)
 {
     struct ddp_err why;
+    finish(k);
     keeper_prove(k);
     (void)pthread_mutex_lock(&k->lock);
     wait_sealed(k);
@@ -529,157 +624,6 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 
 /* -- open ------------------------------------------------------------------ */
 
-/* A peer's words: a code that there is, and a line that ends. */
-static void tidy(struct ddp_err *err)
-{
-    unsigned code = (unsigned)err->code;
-    err->text[sizeof(err->text) - 1] = '\0';
-    if (code == DDP_E_OK || code >= DDP_E_COUNT)
-        (void)ddp_err_set(err, DDP_E_PROTO, "it failed and does not say why");
-    for (char *c = err->text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
-}
-
-/* Two collectives at most: the codes of all ranks, and the words of the first
- * that failed. If all is well, the second is not needed. */
-int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
-{
-    int64_t code = rc == 0 ? 0 : err->code;
-    ddp_assert((rc == 0) == (code == DDP_E_OK));
-    int64_t *all = calloc((size_t)comm->world, sizeof(*all));
-    if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
-    struct ddp_err own;
-    int first = 0;
-    if (comm->ops->allgather(comm, &code, sizeof(code), all, &own) != 0)
-        first = -1;
-    while (first >= 0 && first < comm->world && all[first] == 0)
-        first++;
-    free(all);
-    if (first == comm->world)
-        return 0;
-    if (first >= 0 && first != comm->rank)
-        memset(err, 0, sizeof(*err));
-    if (first < 0 ||
-        comm->ops->broadcast(comm, err, sizeof(*err), first, &own) != 0) {
-        *err = own;
-        return -1;
-    }
-    if (first != comm->rank) {
-        tidy(err);
-        (void)ddp_err_wrap(err, "rank %d", first);
-    }
-    return -1;
-}
-
-/* What a worker before us left there must not be the first to go. */
-static void find_newest(struct ddp_keeper *k)
-{
-    struct slot_label best = {0}, label;
-    for (int i = 0; i < k->memory.count; i++) {
-        if (!mem_slots_read(&k->memory, i, &label))
-            continue;
-        if (k->newest < 0 ||
-            snapshot_dir_newer(k->d->instance, best.round, best.step,
-                               label.round, label.step) > 0) {
-            k->newest = i;
-            best = label;
-        }
-    }
-    ddp_assert(k->newest < k->memory.count || k->newest < 0);
-}
-
-/*
- * Two writers would lose each other's snapshots. The descriptor was opened by
- * this process, so the lock is its own, and ends with it: a worker of the round
- * before that is just being killed is waited for.
- */
-static bool lock_memory(int fd)
-{
-    const struct timespec nap = {.tv_nsec = 10 * 1000 * 1000};
-    for (int i = 0; i < LOCK_TRIES; i++) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-            return true;
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return true; /* it cannot be locked: /dev/shm of an old kernel */
-        (void)nanosleep(&nap, NULL); /* a signal may cut it short */
-    }
-    return false;
-}
-
-/* The launcher's memory, if this rank is the one that uses it. */
-static void open_memory(struct ddp_keeper *k)
-{
-    struct ddp_err why;
-    k->peeks = k->d->node_rank != 0 && k->d->memory_fd >= 0;
-    if (k->d->node_rank != 0)
-        return;
-    if (k->d->memory_fd < 0)
-        (void)snprintf(k->why, sizeof(k->why),
-                       "the launcher holds no memory for snapshots");
-    else if (k->d->memory_used)
-        (void)snprintf(k->why, sizeof(k->why),
-                       "another keeper of this process uses it");
-    else if (!lock_memory(k->d->memory_fd))
-        (void)snprintf(k->why, sizeof(k->why),
-                       "another process of this node uses it: is LOCAL_RANK "
-                       "the same in two workers?");
-    else if (mem_slots_open(&k->memory, k->d->memory_fd, &why) != 0)
-        (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
-    k->d->memory_used |= k->memory.count > 0;
-    k->has_memory = k->memory.count > 0;
-    find_newest(k);
-}
-
-/* Each folder, shared or not, has one writer: the lowest of the nodes' first
- * ranks that see it. */
-static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
-{
-    uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
-    if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
-    int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
-    bool writes = rc == 0 && mark != 0;
-    for (int r = 0; writes && r < k->comm->rank; r++)
-        writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
-    k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
-    free(all);
-    /* No rank removes its mark before all have looked for it. */
-    return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
-}
-
-/* To load from only: every node's first rank looks for itself, and what is not
- * there is empty. */
-static void look_into_folder(struct ddp_keeper *k)
-{
-    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-    memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
-    if (k->d->node_rank == 0)
-        k->dir.fd = open(k->folder, flags);
-    k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
-}
-
-/* Ranks cannot tell by a path whether they share a folder. So each node's first
- * rank puts a mark into its own, and looks which marks of others it sees. */
-static int open_folder(struct ddp_keeper *k, struct ddp_err *err)
-{
-    bool leads = k->d->node_rank == 0;
-    uint64_t mark = 0;
-    int fd = -1, rc = 0;
-    if (leads)
-        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
-                               err);
-    if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
-        rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
-    rc = keeper_agree(k->comm, rc, err);
-    if (rc == 0)
-        rc = find_writer(k, mark, err);
-    if (fd >= 0)
-        snapshot_dir_unmark(&k->dir, mark, fd);
-    return rc;
-}
-
 static int open_all(struct ddp_keeper *k,
                     const struct ddp_keeper_conf *conf,
                     struct ddp_err *err)
@@ -701,16 +645,12 @@ static int open_all(struct ddp_keeper *k,
     if (conf->no_memory)
         (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
-        open_memory(k);
+        keeper_places_memory(k);
+    if (keeper_stripes_open(k, conf->stripes && !conf->no_memory, err) != 0)
+        return -1;
     if (conf->folder == NULL)
         return 0;
-    k->folder = strdup(conf->folder);
-    if (k->folder == NULL)
-        return snapshot_no_memory(err);
-    if (!conf->load_only)
-        return open_folder(k, err);
-    look_into_folder(k);
-    return 0;
+    return keeper_places_folder(k, conf->folder, conf->load_only, err);
 }
 
 struct ddp_keeper *ddp_keeper_new(struct ddp *d,
@@ -727,7 +667,8 @@ struct ddp_keeper *ddp_keeper_new(struct ddp *d,
     }
     k->d = d;
     k->comm = comm;
-    k->dir.fd = k->memory.fd = k->own.fd = -1;
+    k->dir.fd = k->memory.fd = k->own.fd = k->stripes.theirs.fd = -1;
+    k->stripes.parts = 1;
     fork_watch(&k->fork, &k->memory.fd, 1, 0);
     k->sealing = k->writing = k->newest = k->copied = -1;
     k->saved = k->failed_step = -1;
@@ -762,6 +703,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
         mem_slots_close(&k->memory);
         mem_slots_close(&k->own);
     }
+    keeper_stripes_close(k);
     keeper_ranks_free(k);
     snapshot_dir_close(&k->dir);
     (void)pthread_cond_destroy(&k->changed);

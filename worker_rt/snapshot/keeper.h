@@ -26,6 +26,13 @@
 #include "worker_rt/snapshot/snapshot.h"
 #include "worker_rt/snapshot/snapshot_dir.h"
 
+/* What the first rank of a node tells the others. It travels: 64-bit members
+ * only. */
+struct stripes_offer {
+    int64_t slot; /* one more than its number; 0: it saves alone, or nothing */
+    int64_t len;  /* of the image */
+};
+
 struct ddp_keeper {
     struct ddp *d;
     struct ddp_comm *comm;
@@ -58,6 +65,19 @@ struct ddp_keeper {
         uint64_t loaded_row; /* bytes of each */
         bool failed;         /* there was no memory for them */
     } ranks;
+
+    /* Each rank of a node copies and sums up a part: see keeper_stripes.c. */
+    struct keeper_stripes {
+        bool on;
+        bool due;     /* a save that must be joined; the same on all ranks */
+        int parts;    /* of that save on this node; 1: its first rank's alone */
+        int slot;     /* for this rank's part of it; -1: it has none */
+        bool differs; /* it is another image than that of the first rank */
+        bool summed;  /* the sealer is done with the part: under `lock` */
+        struct mem_slots theirs; /* the node's memory, on the other ranks */
+        struct stripes_offer *offers; /* (world), owned */
+        int64_t *states;              /* the same */
+    } stripes;
 
     /* The threads, started with the first save. */
     bool started;
@@ -102,7 +122,9 @@ void keeper_prove(struct ddp_keeper *k);
 /* The slots that are in use. */
 static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)
 {
-    return k->memory.count > 0 ? &k->memory : &k->own;
+    return k->memory.count > 0           ? &k->memory
+           : k->stripes.theirs.count > 0 ? &k->stripes.theirs
+                                         : &k->own;
 }
 
 /* A snapshot that this rank holds, by its label or by its name. */
@@ -198,6 +220,35 @@ bool keeper_ranks_place(struct ddp_keeper *k,
                         const struct ddp_tensor *t,
                         void **place);
 int keeper_ranks_end(struct ddp_keeper *k, bool loaded, struct ddp_err *err);
+
+/*
+ * Stripes. Collective: made, if all want them; the first rank of each node says
+ * into which slot (-1: none that is shared) its image of `len` bytes goes, the
+ * others what theirs has; what became of the parts. CONFIG, NOMEM, USAGE; the
+ * errors of the collectives. The last one, on the first rank of a node, also
+ * CONFLICT and PEER: a part is missing; else it has the sums of all of them.
+ */
+int keeper_stripes_open(struct ddp_keeper *k, bool on, struct ddp_err *err);
+int keeper_stripes_offer(struct ddp_keeper *k,
+                         int slot,
+                         uint64_t len,
+                         struct ddp_err *err);
+int keeper_stripes_join(struct ddp_keeper *k, struct ddp_err *err);
+void keeper_stripes_close(struct ddp_keeper *k);
+
+/* Whether this rank copies the t-th tensor of the image. */
+bool keeper_stripes_mine(const struct ddp_keeper *k,
+                         const struct image *m,
+                         size_t t);
+
+/* The launcher's memory, if this rank is the one that uses it; else `why`. */
+void keeper_places_memory(struct ddp_keeper *k);
+
+/* Collective unless `load_only`. IO, CONFLICT, NOMEM; on all ranks. */
+int keeper_places_folder(struct ddp_keeper *k,
+                         const char *folder,
+                         bool load_only,
+                         struct ddp_err *err);
 
 /* Takes the folder over, once. IO. */
 int keeper_own(struct ddp_keeper *k, struct ddp_err *err);

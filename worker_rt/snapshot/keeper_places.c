@@ -1,0 +1,141 @@
+/*
+ * worker_rt/snapshot/keeper_places: where a keeper keeps snapshots: the memory
+ * of its node, which one rank uses, and a folder, which one rank writes to.
+ *
+ * Failure modes. There is no such memory, or another process uses it: the
+ * reason is noted, and the keeper does without. The folder cannot be made or
+ * written: the error of the first rank for which that is so, on all of them.
+ */
+#include "worker_rt/snapshot/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "worker_rt/comm/comm.h"
+
+#define LOCK_TRIES 200 /* in two seconds */
+
+/* What a worker before us left there must not be the first to go. */
+static void find_newest(struct ddp_keeper *k)
+{
+    struct slot_label best = {0}, label;
+    for (int i = 0; i < k->memory.count; i++) {
+        if (!mem_slots_read(&k->memory, i, &label))
+            continue;
+        if (k->newest < 0 ||
+            snapshot_dir_newer(k->d->instance, best.round, best.step,
+                               label.round, label.step) > 0) {
+            k->newest = i;
+            best = label;
+        }
+    }
+    ddp_assert(k->newest < k->memory.count || k->newest < 0);
+}
+
+/*
+ * Two writers would lose each other's snapshots. The descriptor was opened by
+ * this process, so the lock is its own, and ends with it: a worker of the round
+ * before that is just being killed is waited for.
+ */
+static bool lock_memory(int fd)
+{
+    const struct timespec nap = {.tv_nsec = 10 * 1000 * 1000};
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return true; /* it cannot be locked: /dev/shm of an old kernel */
+        (void)nanosleep(&nap, NULL); /* a signal may cut it short */
+    }
+    return false;
+}
+
+void keeper_places_memory(struct ddp_keeper *k)
+{
+    struct ddp_err why;
+    k->peeks = k->d->node_rank != 0 && k->d->memory_fd >= 0;
+    if (k->d->node_rank != 0)
+        return;
+    if (k->d->memory_fd < 0)
+        (void)snprintf(k->why, sizeof(k->why),
+                       "the launcher holds no memory for snapshots");
+    else if (k->d->memory_used)
+        (void)snprintf(k->why, sizeof(k->why),
+                       "another keeper of this process uses it");
+    else if (!lock_memory(k->d->memory_fd))
+        (void)snprintf(k->why, sizeof(k->why),
+                       "another process of this node uses it: is LOCAL_RANK "
+                       "the same in two workers?");
+    else if (mem_slots_open(&k->memory, k->d->memory_fd, &why) != 0)
+        (void)snprintf(k->why, sizeof(k->why), "%.200s", why.text);
+    k->d->memory_used |= k->memory.count > 0;
+    k->has_memory = k->memory.count > 0;
+    find_newest(k);
+}
+
+/* Each folder, shared or not, has one writer: the lowest of the nodes' first
+ * ranks that see it. */
+static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
+{
+    uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
+    if (all == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
+    int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
+    bool writes = rc == 0 && mark != 0;
+    for (int r = 0; writes && r < k->comm->rank; r++)
+        writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
+    k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
+    free(all);
+    /* No rank removes its mark before all have looked for it. */
+    return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
+}
+
+/* To load from only: every node's first rank looks for itself, and what is not
+ * there is empty. */
+static void look_into_folder(struct ddp_keeper *k)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
+    if (k->d->node_rank == 0)
+        k->dir.fd = open(k->folder, flags);
+    k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
+}
+
+/* Ranks cannot tell by a path whether they share a folder. So each node's first
+ * rank puts a mark into its own, and looks which marks of others it sees. */
+static int share_folder(struct ddp_keeper *k, struct ddp_err *err)
+{
+    bool leads = k->d->node_rank == 0;
+    uint64_t mark = 0;
+    int fd = -1, rc = 0;
+    if (leads)
+        rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
+                               err);
+    if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
+        rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
+    rc = keeper_agree(k->comm, rc, err);
+    if (rc == 0)
+        rc = find_writer(k, mark, err);
+    if (fd >= 0)
+        snapshot_dir_unmark(&k->dir, mark, fd);
+    return rc;
+}
+
+int keeper_places_folder(struct ddp_keeper *k,
+                         const char *folder,
+                         bool load_only,
+                         struct ddp_err *err)
+{
+    k->folder = strdup(folder);
+    if (k->folder == NULL)
+        return snapshot_no_memory(err);
+    if (!load_only)
+        return share_folder(k, err);
+    look_into_folder(k);
+    return 0;
+}
