@@ -6,9 +6,9 @@
  * a report that another launcher gave before is left out (`reports`).
  *
  * Failure modes:
- * * - A line has no end (a progress bar, a question): shown after
- * STREAMS_QUIET, or when it is longer than STREAMS_HOLD. If another stream is
- * shown then, that begins a new line.
+ * - A line has no end (a progress bar, a question): shown after
+ *   STREAMS_QUIET_US, or when it is longer than STREAMS_HOLD. If another stream
+ *   is shown then, that begins a new line.
  * - The console is full: the stream is not read (front_stream_wants), and waits
  *   in its pipe.
  */
