@@ -115,9 +115,11 @@ char *cluster_read_file(const char *path)
     }
     if (text != NULL)
         text[len] = '\0';
-    if (n >= 0 && text != NULL && strlen(text) < len)
+    bool whole = text != NULL && n >= 0;
+    if (whole && strlen(text) < len) {
+        whole = false;
         errno = EILSEQ;
-    bool whole = text != NULL && n >= 0 && strlen(text) == len;
+    }
     int saved = errno;
     (void)close(fd); /* only read */
     if (!whole)

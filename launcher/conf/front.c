@@ -26,14 +26,12 @@ bool conf_has_hosts(const struct opts *o)
 /* Who gives one of these means a list of hosts, and has forgotten it. */
 static int check_list_is_there(const struct opts *o, struct ddp_err *err)
 {
-    static const int of_list[] = {OPTIONS_launch_with, OPTIONS_launch_timeout,
-                                  OPTIONS_export};
-    for (size_t i = 0; i < sizeof(of_list) / sizeof(of_list[0]); i++)
-        if (o->value[of_list[i]].source == OPTS_FROM_LINE) {
+    for (const int *id = options_of_front; *id >= 0; id++)
+        if (o->value[*id].source == OPTS_FROM_LINE) {
             ddp_err_set(err, DDP_E_USAGE,
                         "has no effect without a list of hosts; add --hosts or "
                         "--hostfile");
-            return conf_blame(o, of_list[i], err);
+            return conf_blame(o, *id, err);
         }
     return 0;
 }
@@ -164,8 +162,7 @@ static int check_export(const struct opts *o, struct ddp_err *err)
     while (*p != '\0') {
         size_t len = strcspn(p, ",");
         bool good = len < sizeof(name) && is_variable(p, len);
-        (void)snprintf(name, sizeof(name), "%.*s", (int)(len < 99 ? len : 99),
-                       p);
+        (void)snprintf(name, sizeof(name), "%.*s", good ? (int)len : 99, p);
         if (!good || getenv(name) == NULL) {
             ddp_err_set(err, DDP_E_USAGE,
                         good ? "the variable %.99s is not set here"

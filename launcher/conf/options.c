@@ -79,6 +79,11 @@ static const char *const rdzv_keys[] = {
     NULL,
 };
 
+const int options_of_front[] = {
+    OPTIONS_hosts,          OPTIONS_hostfile, OPTIONS_launch_with,
+    OPTIONS_launch_timeout, OPTIONS_export,   -1,
+};
+
 const struct opts_table options_table = {
     .program = "ddprun",
     .synopsis = "[OPTION]... PROGRAM [ARGUMENT]...",

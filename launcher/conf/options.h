@@ -17,6 +17,10 @@ enum options_id {
     OPTIONS_COUNT
 };
 
+/* Those that make a process a front end (launcher/front) or have no effect
+ * without one; then -1. */
+extern const int options_of_front[];
+
 /* For opts_parse, opts_help and opts_usage. */
 extern const struct opts_table options_table;
 

@@ -177,7 +177,8 @@ bool front_child_is_over(struct front_child *k, int64_t now_us)
     struct front_stream *const streams[] = {&k->out, &k->err};
     for (int i = 0; i < 2; i++) {
         struct front_stream *s = streams[i];
-        int64_t last_us = s->last_us > k->since_us ? s->last_us : k->since_us;
+        int64_t quiet_us = front_stream_quiet_us(s);
+        int64_t last_us = quiet_us > k->since_us ? quiet_us : k->since_us;
         if (s->fd >= 0 && front_stream_wants(s) &&
             now_us >= last_us + CHILD_LAST_US)
             front_stream_close(s);

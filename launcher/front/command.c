@@ -11,32 +11,45 @@
 
 /* -- words ----------------------------------------------------------------- */
 
+/* Room for one word more, and the NULL behind it. */
+static bool grow(struct command *w)
+{
+    int cap = w->cap == 0 ? 32 : w->cap * 2;
+    if (w->n + 1 < w->cap)
+        return true;
+    char **more = realloc(w->word, (size_t)cap * sizeof(*more));
+    if (more == NULL)
+        return false;
+    w->word = more;
+    w->cap = cap;
+    return true;
+}
+
+/* Takes over `word`; NULL: there was no memory for it. */
+static void take(struct command *w, char *word)
+{
+    if (word == NULL || !grow(w)) {
+        free(word);
+        w->failed = true;
+        return;
+    }
+    w->word[w->n++] = word;
+    w->word[w->n] = NULL;
+}
+
 void command_add(struct command *w, const char *text)
 {
-    if (w->n + 1 >= w->cap) {
-        int cap = w->cap == 0 ? 32 : w->cap * 2;
-        char **more = realloc(w->word, (size_t)cap * sizeof(*more));
-        w->failed |= more == NULL;
-        if (more == NULL)
-            return;
-        w->word = more;
-        w->cap = cap;
-    }
-    char *copy = strdup(text);
-    w->failed |= copy == NULL;
-    w->word[w->n] = copy;
-    w->n += copy != NULL;
-    w->word[w->n] = NULL;
+    take(w, strdup(text));
 }
 
 void command_addf(struct command *w, const char *fmt, ...)
 {
-    char text[1000];
+    char *text;
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* callers' texts fit */
+    int len = vasprintf(&text, fmt, ap);
     va_end(ap);
-    command_add(w, text);
+    take(w, len >= 0 ? text : NULL);
 }
 
 void command_free(struct command *w)
@@ -119,7 +132,7 @@ static void for_host(struct command *w,
                      const struct listed_host *host,
                      const char *self)
 {
-    char path[4200];
+    char path[4 * 4096 + 8]; /* each byte may be a quote */
     for (const char *p = c->front.command; *p != '\0';) {
         size_t len = strcspn(p, " \t");
         if (len > 0)
@@ -238,9 +251,10 @@ static bool is_listed(const char *list, const char *name, size_t name_len)
 /* What made this process a front end must not make one there. */
 static bool is_front(const char *name, size_t len)
 {
-    static const char list[] =
-        "PET_HOSTS,PET_HOSTFILE,PET_LAUNCH_WITH,PET_LAUNCH_TIMEOUT,PET_EXPORT";
-    return is_listed(list, name, len);
+    for (const int *id = options_of_front; *id >= 0; id++)
+        if (is_listed(options_table.rows[*id].env, name, len))
+            return true;
+    return false;
 }
 
 void command_variables(struct command *w,

@@ -9,6 +9,8 @@
  * - The end of stdin, a line that is none of ours, or no word for beat_ms: the
  *   front end is gone. SIGTERM for the launcher, SIGKILL grace_ms later; that
  *   is the guard's end, and with it the end of all (launcher/proc/guard).
+ * - The front end lives and reads nothing for now, since its console is full:
+ *   what it must hear (hello, the launcher's end) waits until it does.
  * - The proxy is killed: the child's parent-death signal is SIGKILL.
  * - A scheduler signals all processes of a step, so the launcher has the signal
  *   already when the front end's order comes, or gets it just after that: an
@@ -40,6 +42,7 @@
 #define START_MS  60000
 #define OWN_US    (500 * MONO_MS) /* between a scheduler's signals, at most */
 #define RECENT_US (3 * MONO_S)
+#define SAY_MS    1000 /* in one write, at most */
 #define RETRY_US  10000
 #define SIGNALS   65
 
@@ -48,7 +51,7 @@ struct proxy {
     char *data;   /* of it */
     char **words; /* of it */
     char host[256];
-    pid_t child;
+    pid_t child; /* 0: it was reaped, or never started */
     int signal_fd;
     sigset_t before;         /* what was blocked when we were started */
     int64_t heard_us;        /* the last word of the front end */
@@ -169,6 +172,18 @@ __attribute__((noreturn)) static void run_child(const struct proxy *p,
     fatal(no_memory, "cannot execute ddprun");
 }
 
+static int start_child(struct proxy *p)
+{
+    pid_t self = getpid();
+    pid_t pid = fork();
+    if (pid == 0)
+        run_child(p, self);
+    p->child = pid > 0 ? pid : 0;
+    if (pid < 0)
+        log_warn("cannot start the launcher: fork");
+    return pid < 0 ? -1 : 0;
+}
+
 /* Before the hello: a host without the folder is one that cannot start. */
 static int go_to_folder(const struct proxy *p, struct ddp_err *err)
 {
@@ -179,15 +194,17 @@ static int go_to_folder(const struct proxy *p, struct ddp_err *err)
                        p->start.folder, p->host);
 }
 
+/* All but those that tell of a fault of this process, and that of log_write. A
+ * launcher can be told to take most of the others, and a scheduler sends them
+ * to all. */
 static int take_signals(struct proxy *p, struct ddp_err *err)
 {
-    static const int taken[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
-                                SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM,
-                                SIGTSTP, SIGXCPU, SIGCONT};
+    static const int left[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL, SIGTRAP,
+                               SIGSYS,  SIGABRT, SIGPIPE, SIGURG};
     sigset_t set;
-    (void)sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        (void)sigaddset(&set, taken[i]);
+    (void)sigfillset(&set);
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++)
+        (void)sigdelset(&set, left[i]);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigprocmask(SIG_BLOCK, &set, &p->before);
@@ -195,16 +212,6 @@ static int take_signals(struct proxy *p, struct ddp_err *err)
     if (p->signal_fd < 0)
         return ddp_err_sys(err, DDP_E_NOMEM, "cannot make a signalfd");
     return 0;
-}
-
-/* -- what is said to the front end ----------------------------------------- */
-
-/* If nobody reads it, the front end is gone anyway. */
-static void say(const struct proxy *p, enum mark_kind kind, int status)
-{
-    char text[MARKS_MAX];
-    size_t len = marks_write(text, p->start.mark, kind, status, p->host);
-    (void)log_write(STDERR_FILENO, text, len, 1000);
 }
 
 /* -- signals --------------------------------------------------------------- */
@@ -228,17 +235,17 @@ static void order(struct proxy *p, int signo)
         p->paused = signo == SIGTSTP;
     if (is_own_recent(p, signo, now_us))
         return;
-    if (!p->start.step)
+    if (!p->start.step && p->child > 0)
         pass_on(p, signo);
     else if (p->due_us[signo] == 0)
-        p->due_us[signo] = now_us + OWN_US;
+        p->due_us[signo] = now_us + (p->start.step ? OWN_US : 0);
 }
 
 /* Passes on what waited long enough. Returns when to look next. */
 static int64_t pass_due(struct proxy *p, int64_t now_us)
 {
     int64_t next_us = MONO_NEVER;
-    for (int signo = 1; signo < SIGNALS; signo++) {
+    for (int signo = 1; signo < SIGNALS && p->child > 0; signo++) {
         if (p->due_us[signo] == 0)
             continue;
         if (is_own_recent(p, signo, now_us))
@@ -261,6 +268,7 @@ static int reap(struct proxy *p)
     while (pid < 0 && errno == EINTR);
     if (pid == 0)
         return -1;
+    p->child = 0;
     if (pid < 0)
         return ddp_code_exit(DDP_E_BUG);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -281,12 +289,22 @@ static void lose(struct proxy *p, const char *why)
     if (p->gone)
         return;
     p->gone = true;
+    if (p->child == 0)
+        return; /* nothing is left to be ended */
     p->kill_us = mono_now_us() + p->start.grace_ms * MONO_MS;
     log_warnx("the front end is gone (%s): ending the launcher on %s", why,
               p->host);
     if (!is_own_recent(p, SIGTERM, mono_now_us()))
         pass_on(p, SIGTERM);
     (void)kill(p->child, SIGCONT); /* it may be stopped by Ctrl-Z */
+}
+
+/* Nobody waits for this one: if it is not taken, other output is there. */
+static void say_here(const struct proxy *p)
+{
+    char text[MARKS_MAX];
+    size_t len = marks_write(text, p->start.mark, MARK_HERE, 0, p->host);
+    (void)log_write(STDERR_FILENO, text, len, SAY_MS);
 }
 
 static void hear_line(struct proxy *p)
@@ -297,7 +315,7 @@ static void hear_line(struct proxy *p)
     case ORDER_BEAT:
         return;
     case ORDER_ASK:
-        say(p, MARK_HERE, 0);
+        say_here(p);
         return;
     case ORDER_SIGNAL:
         order(p, signo);
@@ -350,24 +368,44 @@ static int64_t look(struct proxy *p)
     return mono_min(next_us, mono_min(silent_us(p), p->kill_us));
 }
 
+/* Waits for the front end, a signal, or room in `fd` (-1: none), and hears what
+ * there is; until `next_us` at most. Returns whether `fd` is ready. */
+static bool wait_and_hear(struct proxy *p, int fd, int64_t next_us)
+{
+    struct pollfd fds[3] = {
+        {.fd = p->signal_fd, .events = POLLIN},
+        {.fd = p->gone ? -1 : STDIN_FILENO, .events = POLLIN},
+        {.fd = fd, .events = POLLOUT}};
+    int ms =
+        next_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), next_us);
+    if (poll(fds, 3, ms) < 0 && errno != EINTR)
+        (void)usleep(RETRY_US); /* no memory: what is readable stays so */
+    hear_signals(p);
+    if (fds[1].revents != 0)
+        hear_front(p);
+    return fds[2].revents != 0;
+}
+
+/* Until all of it is taken, or the front end is gone. */
+static void say(struct proxy *p, enum mark_kind kind, int status)
+{
+    char text[MARKS_MAX];
+    size_t len = marks_write(text, p->start.mark, kind, status, p->host);
+    for (size_t done = 0; done < len && !p->gone;) {
+        if (!wait_and_hear(p, STDERR_FILENO, look(p)))
+            continue;
+        ssize_t n = log_write(STDERR_FILENO, text + done, len - done, SAY_MS);
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return; /* nobody can read it */
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
 static int watch(struct proxy *p)
 {
     int status;
-    p->heard_us = mono_now_us();
-    while ((status = reap(p)) < 0) {
-        int64_t next_us = look(p);
-        struct pollfd fds[2] = {
-            {.fd = p->signal_fd, .events = POLLIN},
-            {.fd = p->gone ? -1 : STDIN_FILENO, .events = POLLIN}};
-        int ms = next_us == MONO_NEVER
-                     ? -1
-                     : (int)mono_ms_until(mono_now_us(), next_us);
-        if (poll(fds, 2, ms) < 0 && errno != EINTR)
-            (void)usleep(RETRY_US); /* no memory: what is readable stays so */
-        hear_signals(p);
-        if (fds[1].revents != 0)
-            hear_front(p);
-    }
+    while ((status = reap(p)) < 0)
+        (void)wait_and_hear(p, -1, look(p));
     return status;
 }
 
@@ -382,14 +420,11 @@ int proxy_main(void)
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }
+    p.heard_us = mono_now_us();
     say(&p, MARK_HELLO, 0);
-    pid_t self = getpid();
-    p.child = fork();
-    if (p.child == 0)
-        run_child(&p, self);
-    if (p.child < 0)
-        log_warn("cannot start the launcher: fork");
-    int status = p.child < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);
+    int status = ddp_code_exit(DDP_E_PEER);
+    if (!p.gone)
+        status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);
     say(&p, MARK_END, status);
     free(p.data);
     free(p.words);

@@ -6,9 +6,9 @@
  * a report that another launcher gave before is left out (`reports`).
  *
  * Failure modes:
- * * - A line has no end (a progress bar, a question): shown after
- * STREAMS_QUIET, or when it is longer than STREAMS_HOLD. If another stream is
- * shown then, that begins a new line.
+ * - A line has no end (a progress bar, a question): shown after
+ *   STREAMS_QUIET_US, or when it is longer than STREAMS_HOLD. If another stream
+ *   is shown then, that begins a new line.
  * - The console is full: the stream is not read (front_stream_wants), and waits
  *   in its pipe.
  */
@@ -23,7 +23,9 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-#define READ_MAX 32768u
+#define READ_MAX      32768u
+#define READ_PREFIXED 4096u /* each byte may be a line, with a prefix */
+#define RETRY_US      1000
 
 void front_stream_open(struct front_stream *s,
                        int fd,
@@ -163,35 +165,60 @@ static void show_lines(struct front_stream *s, bool all, bool end)
 
 /* -- reading --------------------------------------------------------------- */
 
-bool front_stream_read(struct front_stream *s, int64_t now_us)
+/* Up to `most` bytes. 0: it has ended; -1: it is read later. */
+static ssize_t read_some(struct front_stream *s, size_t most)
 {
-    uint8_t *room = s->fd >= 0 ? buf_reserve(&s->held, READ_MAX) : NULL;
-    ssize_t n = room != NULL ? read(s->fd, room, READ_MAX) : 0;
+    uint8_t *room = buf_reserve(&s->held, most);
+    if (room == NULL) {
+        (void)usleep(RETRY_US); /* no memory now: it waits in its pipe */
+        return -1;
+    }
+    ssize_t n = read(s->fd, room, most);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
-        return true;
+        return -1;
     if (n < 0)
         log_warn("cannot read what comes from a host, whose output is lost");
-    if (n <= 0) {
+    if (n <= 0)
+        return 0;
+    buf_commit(&s->held, (size_t)n);
+    return n;
+}
+
+bool front_stream_read(struct front_stream *s, int64_t now_us)
+{
+    if (!front_stream_wants(s)) {
+        s->full_us = now_us;
+        return s->fd >= 0;
+    }
+    ssize_t n = read_some(s, s->prefix[0] == '\0' ? READ_MAX : READ_PREFIXED);
+    if (n < 0)
+        return true;
+    if (n == 0) {
         show_lines(s, true, true);
         front_stream_close(s);
         return false;
     }
-    buf_commit(&s->held, (size_t)n);
     s->last_us = now_us;
     show_lines(s, false, false);
     if (buf_len(&s->held) >= STREAMS_HOLD)
-        show_lines(s, true, true);
+        show_lines(s, true, false); /* what may be a mark stays */
     return true;
+}
+
+int64_t front_stream_quiet_us(const struct front_stream *s)
+{
+    return s->full_us > s->last_us ? s->full_us : s->last_us;
 }
 
 int64_t front_stream_look(struct front_stream *s, int64_t now_us)
 {
+    if (s->fd >= 0 && !front_stream_wants(s))
+        s->full_us = now_us; /* what is in its pipe is not known */
     if (s->fd < 0 || buf_len(&s->held) == 0)
         return MONO_NEVER;
-    if (!front_stream_wants(s))
-        s->last_us = now_us; /* it is not read, so the end may have come */
-    if (now_us < s->last_us + STREAMS_QUIET_US)
-        return s->last_us + STREAMS_QUIET_US;
+    int64_t due_us = front_stream_quiet_us(s) + STREAMS_QUIET_US;
+    if (now_us < due_us)
+        return due_us;
     show_lines(s, true, false);
     return buf_len(&s->held) == 0 ? MONO_NEVER
                                   : now_us + STREAMS_QUIET_US; /* of a mark */

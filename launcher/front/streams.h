@@ -36,6 +36,8 @@ struct front_stream {
     const char *prefix; /* before each line; "": nothing. Borrowed */
     struct buf held;
     int64_t last_us;               /* when something came */
+    int64_t full_us;               /* when it was last not read, since the
+                                      console was full; 0: never */
     bool inside;                   /* a part of a line was shown */
     struct front_reports *reports; /* NULL: all is shown. Borrowed */
     bool repeats;                  /* in the middle of a repeated report */
@@ -54,12 +56,16 @@ void front_stream_close(struct front_stream *s);
 /* Whether it should be read now: it is open, and the console has room. */
 bool front_stream_wants(const struct front_stream *s);
 
-/* Reads what is there, and shows what can be shown. False: it ended, all of it
- * was shown, and it is closed. */
+/* Reads what is there if it wants to be read, and shows what can be shown.
+ * False: it ended, all of it was shown, and it is closed. */
 bool front_stream_read(struct front_stream *s, int64_t now_us);
 
-/* Shows a line without an end once it is old enough. Returns when that is;
- * MONO_NEVER: there is none. */
+/* Since when nothing came though it was read. */
+int64_t front_stream_quiet_us(const struct front_stream *s);
+
+/* To be called in each turn, since it sees whether the console is full. Shows a
+ * line without an end once it is old enough. Returns when that is; MONO_NEVER:
+ * there is none. */
 int64_t front_stream_look(struct front_stream *s, int64_t now_us);
 
 #endif

@@ -10,7 +10,7 @@ int words_argc;
 
 void words_line(const char *program, const char *line)
 {
-    static char text[1024];
+    static char text[4096];
     int n = snprintf(text, sizeof(text), "%s %s", program, line);
     ck_assert(n > 0 && (size_t)n < sizeof(text));
     words_argc = 0;

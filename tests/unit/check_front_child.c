@@ -204,6 +204,165 @@ START_TEST(test_streams_that_are_not_read_are_not_quiet)
 }
 END_TEST
 
+/* As many streams as the console has no room for: what it does not take stays
+ * in the pipes, whoever reads without asking. */
+START_TEST(test_streams_leave_in_the_pipe_what_the_console_does_not_take)
+{
+    enum {
+        STREAMS = 80,
+        EACH = 32000
+    };
+    static struct front_stream s[STREAMS];
+    static char line[80], some[65536];
+    int p[2], to[2];
+    size_t came = 0, taken = 1;
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    ck_assert_int_eq(pipe2(to, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(to[1], STDOUT_FILENO), STDOUT_FILENO);
+    console_open(&out, STDOUT_FILENO, false);
+    for (int i = 0; i < STREAMS; i++) {
+        ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+        front_stream_open(&s[i], p[0], (uint64_t)i + 1, &out, 0);
+        for (size_t n = 0; n < EACH; n += sizeof(line))
+            ck_assert_int_eq(write(p[1], line, sizeof(line)), sizeof(line));
+        ck_assert_int_eq(close(p[1]), 0);
+    }
+    while (taken > 0) {
+        taken = 0;
+        for (int i = 0; i < STREAMS; i++)
+            taken += s[i].fd >= 0 && front_stream_read(&s[i], 1);
+        console_flush(&out);
+        for (ssize_t n; (n = read(to[0], some, sizeof(some))) > 0;) {
+            came += (size_t)n;
+            console_flush(&out);
+        }
+    }
+    ck_assert_uint_eq(came, (size_t)STREAMS * EACH);
+}
+END_TEST
+
+/* Prefixes make much of short lines. */
+START_TEST(test_streams_show_all_short_lines_with_a_long_prefix)
+{
+    static char newlines[30000], prefix[270];
+    struct front_stream a;
+    int p[2];
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    memset(newlines, '\n', sizeof(newlines));
+    memset(prefix, 'p', sizeof(prefix) - 1);
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    front_stream_open(&a, p[0], 1, &out, 0);
+    a.prefix = prefix;
+    ck_assert_int_eq(write(p[1], newlines, sizeof(newlines)), sizeof(newlines));
+    ck_assert_int_eq(close(p[1]), 0);
+    while (front_stream_read(&a, 1))
+        console_flush(&out);
+    console_flush(&out);
+    ck_assert_int_eq(lseek(STDOUT_FILENO, 0, SEEK_END),
+                     (off_t)(sizeof(newlines) * sizeof(prefix)));
+}
+END_TEST
+
+static int ends_seen;
+
+static void on_end(void *ctx, const struct mark *m)
+{
+    (void)ctx;
+    ends_seen += m->kind == MARK_END && m->status == 7;
+}
+
+/* A line without an end is shown when it is long; half a mark behind it waits
+ * for its other half. */
+START_TEST(test_streams_know_a_mark_of_which_half_came_behind_a_long_line)
+{
+    static char text[STREAMS_HOLD + MARKS_MAX];
+    static const char mark[] = "0123456789abcdef";
+    struct front_stream a;
+    int p[2];
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    ck_assert_int_ge(fcntl(p[1], F_SETPIPE_SZ, 1 << 18), 1 << 18);
+    front_stream_open(&a, p[0], 1, &out, 0);
+    a.mark = mark;
+    a.on_mark = on_end;
+    memset(text, 'x', sizeof(text));
+    size_t plain = STREAMS_HOLD - 10;
+    size_t len = marks_write(text + plain, mark, MARK_END, 7, "host") - 10;
+    ck_assert_int_eq(write(p[1], text, STREAMS_HOLD), STREAMS_HOLD);
+    for (int i = 0; i < 4; i++)
+        ck_assert(front_stream_read(&a, 1));
+    ck_assert_int_eq(write(p[1], text + STREAMS_HOLD, len), (ssize_t)len);
+    ck_assert(front_stream_read(&a, 1));
+    console_flush(&out);
+    ck_assert_int_eq(ends_seen, 1);
+    ck_assert_int_eq(lseek(STDOUT_FILENO, 0, SEEK_END), (off_t)plain);
+    front_stream_close(&a);
+    (void)close(p[1]);
+}
+END_TEST
+
+/* Memory that is short now is no end. */
+START_TEST(test_streams_without_memory_are_read_later)
+{
+    struct front_stream a;
+    int p[2];
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    front_stream_open(&a, p[0], 1, &out, 0);
+    ck_assert_int_eq(write(p[1], "line\n", 5), 5);
+    size_t max = a.held.max;
+    a.held.max = 1; /* it gets no room */
+    ck_assert(front_stream_read(&a, 1));
+    a.held.max = max;
+    ck_assert(front_stream_read(&a, 1));
+    console_flush(&out);
+    ck_assert(file_is("out", "line\n"));
+    front_stream_close(&a);
+    (void)close(p[1]);
+}
+END_TEST
+
+/* The child has ended and the console was full for long: once it has room, what
+ * is still in the pipe is read. */
+START_TEST(test_child_that_ended_is_read_once_the_console_has_room)
+{
+    static struct front_child k;
+    static char line[1000], some[65536];
+    struct ddp_err err;
+    int to[2];
+    int64_t now_us = mono_now_us();
+    ck_assert_int_eq(pipe2(to, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(to[1], STDOUT_FILENO), STDOUT_FILENO);
+    console_open(&out, STDOUT_FILENO, false);
+    console_open(&err_to, STDERR_FILENO, false);
+    ck_assert_int_eq(start(&k, "echo last", &err), 0);
+    for (int i = 0; i < 1000 && k.state != CHILD_ENDED; i++) {
+        (void)usleep(10 * 1000);
+        (void)front_child_reap(&k, now_us);
+    }
+    memset(line, 'x', sizeof(line));
+    while (front_stream_wants(&k.out))
+        console_put(&out, line, sizeof(line));
+    now_us += 10 * CHILD_LAST_US;
+    (void)front_stream_look(&k.out, now_us);
+    while (console_waiting(&out) > 0) {
+        ck_assert_int_gt(read(to[0], some, sizeof(some)), 0);
+        console_flush(&out);
+    }
+    ck_assert(!front_child_is_over(&k, now_us + 1));
+    ck_assert(front_stream_read(&k.out, now_us + 2));
+    console_flush(&out);
+    ssize_t n = read(to[0], some, sizeof(some));
+    ck_assert_int_ge(n, 5);
+    ck_assert_int_eq(memcmp(some + n - 5, "last\n", 5), 0);
+    front_child_free(&k);
+}
+END_TEST
+
 #define REPORT(pid)                                                            \
     "ddprun: run 'x' failed\n"                                                 \
     "ddprun:   first failure   rank 1 (pid " pid ")\n"                         \
@@ -263,6 +422,13 @@ int main(void)
     tcase_add_test(t, test_child_gets_orders_and_is_shown);
     tcase_add_test(t, test_streams_begin_a_new_line_behind_an_unfinished_one);
     tcase_add_test(t, test_streams_that_are_not_read_are_not_quiet);
+    tcase_add_test(
+        t, test_streams_leave_in_the_pipe_what_the_console_does_not_take);
+    tcase_add_test(t, test_streams_show_all_short_lines_with_a_long_prefix);
+    tcase_add_test(
+        t, test_streams_know_a_mark_of_which_half_came_behind_a_long_line);
+    tcase_add_test(t, test_streams_without_memory_are_read_later);
+    tcase_add_test(t, test_child_that_ended_is_read_once_the_console_has_room);
     tcase_add_test(t, test_streams_show_a_report_once);
     suite_add_tcase(s, t);
     tcase_add_test(

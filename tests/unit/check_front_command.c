@@ -243,6 +243,46 @@ START_TEST(test_command_variables_are_those_that_are_asked_for)
 }
 END_TEST
 
+/* Nothing of a long word or of a long name is lost. */
+START_TEST(test_command_words_and_names_may_be_long)
+{
+    static char line[2000], env[300], name[250], word[1500];
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    memset(name, 'N', sizeof(name) - 1);
+    memset(word, 'w', sizeof(word) - 1);
+    (void)snprintf(env, sizeof(env), "%s=1", name);
+    (void)snprintf(line, sizeof(line),
+                   "--hosts=a --launch_with=%s --export=%s prog", word, name);
+    ck_assert_msg(parse(env, line, &c, &o, &err) == 0, "%s", err.text);
+    command_here(&w, &c, 0, "/bin/ddprun");
+    ck_assert_str_eq(w.word[0], word);
+    command_free(&w);
+    conf_free(&c);
+}
+END_TEST
+
+/* Each option that makes a front end has a variable, which no host gets. */
+START_TEST(test_command_variables_make_no_front_end)
+{
+    struct opts o;
+    struct ddp_err err;
+    struct command w = {.n = 0};
+    words_line("ddprun", "--hosts=a prog");
+    ck_assert_int_eq(
+        opts_parse(&o, &options_table, words_argc, words_argv, &err), 0);
+    for (const int *id = options_of_front; *id >= 0; id++) {
+        char text[64];
+        char *env[] = {text, NULL};
+        (void)snprintf(text, sizeof(text), "%s=x", options_table.rows[*id].env);
+        command_variables(&w, &o, env);
+        ck_assert_int_eq(w.n, 0);
+    }
+}
+END_TEST
+
 /* Command lines that cannot be. */
 static const struct {
     const char *env, *line, *want;
@@ -313,6 +353,8 @@ int main(void)
                         (int)(sizeof(heres) / sizeof(heres[0])));
     tcase_add_test(t, test_command_there_of_a_script_is_as_it_was);
     tcase_add_test(t, test_command_variables_are_those_that_are_asked_for);
+    tcase_add_test(t, test_command_words_and_names_may_be_long);
+    tcase_add_test(t, test_command_variables_make_no_front_end);
     tcase_add_loop_test(t, test_command_lines_that_cannot_be_are_refused, 0,
                         (int)(sizeof(wrong) / sizeof(wrong[0])));
     suite_add_tcase(s, t);
