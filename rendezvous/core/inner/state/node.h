@@ -55,8 +55,8 @@ struct node {
     char here_addr[65]; /* the server's address of its connection */
     bool hosts;
     bool drained; /* an operator takes it out; it is told until it goes */
-    char drained_by[65];
-    bool wants_members; /* it is told of them when it is group rank 0 */
+    char drained_by[65]; /* an address; "": by itself */
+    bool wants_members;  /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
     int serve_port; /* where its launcher would serve the run; 0: nowhere */
