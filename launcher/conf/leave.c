@@ -25,10 +25,11 @@ check_notice(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (strcasecmp(text, "none") == 0)
         return 0;
     c->notices = signals_read(text, odd, sizeof(odd));
-    if (c->notices == 0 || odd[0] != '\0' || strchr(text, ',') != NULL) {
+    if (c->notices == 0 || odd[0] != '\0' || strchr(text, ',') != NULL ||
+        (c->notices & SIGNALS_USUAL) != 0) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "must be none, or a signal that can be handled, such as "
-                    "SIGUSR1");
+                    "must be none, or a signal that can be handled and ends "
+                    "nothing by itself, such as SIGUSR1");
         return conf_blame(o, OPTIONS_notice_signal, err);
     }
     c->signals |= c->notices;

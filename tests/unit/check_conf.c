@@ -384,7 +384,7 @@ START_TEST(test_conf_notice_is_read)
         {"--notice_signal=none prog", 0, false},
         {"--notice_signal= prog", 0, false},
         {"--notice_signal=USR2 prog", SIGUSR2, false},
-        {"--notice_signal=SIGTERM prog", SIGTERM, false},
+        {"--notice_signal=SIGALRM prog", SIGALRM, false},
         {"--requeue prog", SIGUSR1, true},
         {"--requeue --notice_signal= prog", SIGUSR1, true},
         {"--requeue --notice_signal=USR2 prog", SIGUSR2, true},
