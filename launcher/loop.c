@@ -35,6 +35,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
+#include "launcher/health/drain_check.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
 #include "launcher/proc/aborts.h"
@@ -92,6 +93,7 @@ struct loop {
     struct hang_watch *hang_watch;
     struct first_progress *first_progress; /* NULL: nobody asks for it */
     struct health *health;
+    struct drain_check *drain_check; /* NULL: nobody asks for it */
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -237,8 +239,9 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     pids[2] = output_pid(l->output);
     pids[3] = hang_watch_helper(l->hang_watch);
     pids[4] = health_helper(l->health);
-    _Static_assert(5 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
-    return 5;
+    pids[5] = drain_check_helper(l->drain_check);
+    _Static_assert(6 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
+    return 6;
 }
 
 static void on_server_late(uv_timer_t *timer)
@@ -255,6 +258,7 @@ static void leave_loop(struct loop *l)
     l->state = LOOP_CLOSING;
     store_host_kill(&l->store);
     health_stop(l->health);
+    drain_check_stop(l->drain_check);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
     if (rdzv_client_hosts(l->client) && l->verdict.ended)
@@ -471,6 +475,7 @@ enum helper {
     HELPER_RELAY,
     HELPER_STACKS,
     HELPER_HEALTH,
+    HELPER_DRAIN,
     HELPERS
 };
 
@@ -498,6 +503,9 @@ static void on_helper_died(struct loop *l, enum helper which)
     case HELPER_HEALTH:
         health_helper_ended(l->health);
         return;
+    case HELPER_DRAIN:
+        drain_check_helper_ended(l->drain_check);
+        return;
     case HELPERS:
         break;
     }
@@ -514,6 +522,7 @@ static void reap_others(struct loop *l)
             [HELPER_RELAY] = output_pid(l->output),
             [HELPER_STACKS] = hang_watch_helper(l->hang_watch),
             [HELPER_HEALTH] = health_helper(l->health),
+            [HELPER_DRAIN] = drain_check_helper(l->drain_check),
         };
         pid_t pid = workers_reap_orphans(l->workers, ours, HELPERS);
         if (pid == 0)
@@ -587,6 +596,15 @@ static void on_checked(void *ctx, bool fit, const char *why)
 }
 
 static const struct health_handler health_handler = {.on_checked = on_checked};
+
+static void on_drain_due(void *ctx)
+{
+    struct agent_event ev = {.kind = AGENT_DRAIN_DUE};
+    step(loop_of(ctx), &ev);
+}
+
+static const struct drain_check_handler drain_handler = {.on_drain_due =
+                                                             on_drain_due};
 
 static const struct hang_watch_handler hang_watch_handler = {.on_hang =
                                                                  on_hang};
@@ -686,6 +704,7 @@ static void open_parts(struct loop *l,
         l->first_progress = first_progress_new(
             &l->uv, l->workers, l->conf->nproc, &first_progress_handler, l);
     l->health = health_new(&l->uv, l->conf, &health_handler, l);
+    l->drain_check = drain_check_new(&l->uv, l->conf, &drain_handler, l);
     l->hang_watch =
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
 }

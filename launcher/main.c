@@ -29,7 +29,6 @@
 #include "launcher/proc/launch_lock.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
-#include "launcher/proc/signals.h"
 #include "launcher/rdzv/store_host.h"
 #include "launcher/report/try_files.h"
 #include "launcher/worker/spawn.h"
@@ -170,7 +169,7 @@ int main(int argc, char *argv[])
     struct spawn_origin origin;
     spawn_remember(&origin);
     /* A scheduler may send it to the workers as well. */
-    origin.ignored |= conf.notices & ~SIGNALS_USUAL;
+    origin.ignored |= conf.notices;
     if (conf.cgroup)
         (void)cgroup_make(); /* all works without */
     if (!procfs_is_ours())

@@ -464,6 +464,17 @@ static void on_signal(struct step *s, int signo)
     agent_go(s, AGENT_LEAVING, 128 + signo, signo);
 }
 
+/* The server decides, since others may be about to go as well. If it cannot be
+ * asked now, the next event of this kind asks it. */
+static void on_drain_due(struct step *s)
+{
+    const struct agent *a = s->a;
+    const struct msg m = {.kind = MSG_KIND_leave, .leave = {.asks = 1}};
+    if (a->exit == AGENT_STAYS && a->session.state == AGENT_SESSION_HEARD &&
+        agent_obeys(a))
+        agent_send(s, &m);
+}
+
 /* Without a guard it ends at once, but not before its workers are dead: to the
  * server the end of the connection is their death. */
 static void on_guard_died(struct step *s)
@@ -618,6 +629,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
         return;
     case AGENT_SIGNAL:
         on_signal(s, ev->signo);
+        return;
+    case AGENT_DRAIN_DUE:
+        on_drain_due(s);
         return;
     case AGENT_GUARD_DIED:
         on_guard_died(s);

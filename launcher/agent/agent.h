@@ -147,6 +147,8 @@ enum agent_event_kind {
     AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
     AGENT_ASKED,        /* attached: told after each AGENT_ASK */
     AGENT_SIGNAL,       /* signo: the user's, to the launcher */
+    AGENT_DRAIN_DUE,    /* this node is to go if the run can spare it; comes
+                           again while that is so */
     AGENT_GUARD_DIED,
     AGENT_TICK,
 };

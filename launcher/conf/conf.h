@@ -166,6 +166,8 @@ struct conf {
     char health_check[1024]; /* for /bin/sh -c, "" none */
     bool gpu_health_check;
     int64_t health_timeout_us;
+    char drain_check[1024]; /* the same; 1: the node is to be drained */
+    int64_t drain_interval_us;
 
     uint64_t signals; /* that end this node's part: launcher/proc/signals.h */
     char signals_text[256]; /* as they were given */

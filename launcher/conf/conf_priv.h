@@ -45,8 +45,8 @@ int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err);
  * mean. */
 int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err);
 
-/* How this node leaves before the end: --notice_signal, --requeue. After
- * --signals_to_handle. */
+/* How this node leaves before the end: --notice_signal, --requeue,
+ * --drain_check. After --signals_to_handle. */
 int conf_leave(struct conf *c, const struct opts *o, struct ddp_err *err);
 
 /* What to execute; looks it up. */

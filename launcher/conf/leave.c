@@ -3,7 +3,9 @@
  *
  * A scheduler tells some time before the end that it takes the nodes away
  * (sbatch --signal=B:USR1@120). The workers are then asked to leave at a step,
- * as if a node were drained. With --requeue the job runs again after that.
+ * as if a node were drained. With --requeue the job runs again after that. An
+ * operator who drains this node alone is asked for
+ * (launcher/health/drain_check).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,11 @@ check_notice(struct conf *c, const struct opts *o, struct ddp_err *err)
     if (strcasecmp(text, "none") == 0)
         return 0;
     c->notices = signals_read(text, odd, sizeof(odd));
-    if (c->notices == 0 || odd[0] != '\0' || strchr(text, ',') != NULL) {
+    if (c->notices == 0 || odd[0] != '\0' || strchr(text, ',') != NULL ||
+        (c->notices & SIGNALS_USUAL) != 0) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "must be none, or a signal that can be handled, such as "
-                    "SIGUSR1");
+                    "must be none, or a signal that can be handled and ends "
+                    "nothing by itself, such as SIGUSR1");
         return conf_blame(o, OPTIONS_notice_signal, err);
     }
     c->signals |= c->notices;
@@ -53,7 +56,34 @@ check_requeue(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* %T is draining while jobs run on the node, else drained. */
+static const char of_slurm[] =
+    "state=$(sinfo -h -n \"${SLURMD_NODENAME:-$(hostname -s)}\" "
+    "-o '%T: %E') || { echo \"$state\"; exit 2; }\n"
+    "case $state in drain*) echo \"Slurm says $state\"; exit 1 ;; esac\n";
+
+static int
+check_drain(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_drain_check);
+    c->drain_interval_us = opts_number(o, OPTIONS_drain_interval);
+    if (!conf_said(o, OPTIONS_drain_check))
+        return 0;
+    if (strcmp(text, "slurm") == 0)
+        text = of_slurm;
+    _Static_assert(sizeof(of_slurm) <= sizeof(c->drain_check), "it fits");
+    if (strlen(text) >= sizeof(c->drain_check)) {
+        ddp_err_set(err, DDP_E_USAGE, "must be shorter than %zu bytes",
+                    sizeof(c->drain_check));
+        return conf_blame(o, OPTIONS_drain_check, err);
+    }
+    memcpy(c->drain_check, text, strlen(text) + 1);
+    return 0;
+}
+
 int conf_leave(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    return check_requeue(c, o, err) < 0 ? -1 : check_notice(c, o, err);
+    if (check_requeue(c, o, err) < 0 || check_notice(c, o, err) < 0)
+        return -1;
+    return check_drain(c, o, err);
 }

@@ -10,9 +10,11 @@
  *   left, all others are ended.
  * - A host is lost later: the job may go on without it, which is a matter of
  *   the launchers. It is said, once.
- * - Fewer than MIN launchers are left, since one has failed or is lost: the
- *   others would wait for a node that nobody starts. They are ended, later than
- *   a failed job takes to end by itself.
+ * - Fewer than MIN launchers are left, since one has failed, could not begin,
+ * or is lost: the others would wait for a node that nobody starts. They are
+ *   ended, later than a failed job takes to end by itself. If one left in
+ * order, workers of the others may still save: they have as long as that may
+ * take.
  * - A signal: each proxy is told. Where none has answered, a signal that ends
  *   the job kills the child STARTING_US later, a second one at once.
  * - Some launchers have ended, and a host is silent (it is dead, or its cable
@@ -62,6 +64,7 @@ struct front_gone {
     int n;
     int status;       /* the job's, if the others are ended for that */
     int64_t since_us; /* when the last one was */
+    bool ordered;     /* one of them left: a signal, an operator */
     bool few;         /* the others were ended */
 };
 
@@ -170,6 +173,17 @@ static void lose(struct front *f, int status)
 {
     f->gone.status = f->gone.n++ == 0 ? status : f->gone.status;
     f->gone.since_us = mono_now_us();
+    f->gone.ordered |= status > 128 || status == ddp_code_exit(DDP_E_DRAINED);
+}
+
+/* When the others are ended if too few are left. */
+static int64_t few_at_us(const struct front *f)
+{
+    const struct conf *c = f->conf;
+    int64_t grace_us =
+        f->gone.ordered ? c->shutdown_timeout_us
+                        : mono_min(c->failure_grace_us, c->shutdown_timeout_us);
+    return f->gone.since_us + grace_us + LEFT_US;
 }
 
 /* -- what hosts say -------------------------------------------------------- */
@@ -349,8 +363,7 @@ static void look_at_gone(struct front *f, int64_t now_us)
 {
     int left = f->conf->front.nodes - f->failed - f->gone.n;
     if (f->gone.n == 0 || f->ended[0] > 0 || f->ending_us != 0 ||
-        left >= f->conf->nnodes_min ||
-        now_us < f->gone.since_us + f->conf->shutdown_timeout_us + LEFT_US)
+        left >= f->conf->nnodes_min || now_us < few_at_us(f))
         return;
     f->gone.few = true;
     say(f,

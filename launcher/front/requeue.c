@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -77,10 +78,24 @@ static int wait_for(pid_t pid)
     return -1;
 }
 
+/* The task of an array has a number of its own, but the last task has that of
+ * the array: to requeue that means all of them. */
+static bool find_job(char job[100])
+{
+    const char *id = getenv("SLURM_JOB_ID");
+    const char *array = getenv("SLURM_ARRAY_JOB_ID");
+    const char *task = getenv("SLURM_ARRAY_TASK_ID");
+    if (array != NULL && task != NULL)
+        (void)snprintf(job, 100, "%.48s_%.48s", array, task);
+    else
+        (void)snprintf(job, 100, "%.99s", id != NULL ? id : "");
+    return job[0] != '\0';
+}
+
 void requeue_at_end(int status, uint64_t signals)
 {
-    const char *job = getenv("SLURM_JOB_ID");
-    if (job == NULL || !is_first_node() || !is_taken_away(status, signals))
+    char job[100];
+    if (!find_job(job) || !is_first_node() || !is_taken_away(status, signals))
         return;
     pid_t pid = fork();
     if (pid == 0)

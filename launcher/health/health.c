@@ -26,12 +26,12 @@
 #include <unistd.h>
 
 #include "launcher/health/gpu_health.h"
+#include "launcher/health/said.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/helper.h"
 
-#define SAID_MAX     1024 /* bytes of the check's output; the end is kept */
 #define HEALTH_MAGIC 0x6865616cu
 
 struct health {
@@ -119,29 +119,6 @@ __attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
 
 /* -- the end of a check ---------------------------------------------------- */
 
-/* The last line of the output that is not empty; "" if there is none. */
-static void read_said(int fd, char text[SAID_MAX + 1])
-{
-    off_t size = lseek(fd, 0, SEEK_END);
-    off_t from = size > SAID_MAX ? size - SAID_MAX : 0;
-    ssize_t n;
-    do
-        n = pread(fd, text, SAID_MAX, from);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        (void)snprintf(text, SAID_MAX + 1, "cannot read its output: %s",
-                       strerror(errno));
-        return;
-    }
-    text[n] = '\0';
-    for (size_t len = strlen(text);
-         len > 0 && (unsigned char)text[len - 1] <= ' '; len--)
-        text[len - 1] = '\0'; /* bytes of other alphabets are above 0x7f */
-    const char *last = strrchr(text, '\n');
-    if (last != NULL)
-        memmove(text, last + 1, strlen(last));
-}
-
 static void drop(struct health *h)
 {
     if (h->helper > 0)
@@ -159,7 +136,7 @@ static void tell(struct health *h, const char *how)
 {
     char said[SAID_MAX + 1] = "", why[SAID_MAX + 400];
     if (h->fd >= 0)
-        read_said(h->fd, said);
+        said_read(h->fd, said);
     drop(h);
     ddp_assert(h->helper == 0 && h->fd < 0);
     bool both = said[0] != '\0' && how != NULL;

@@ -556,6 +556,38 @@ START_TEST(test_agent_drained_in_other_states)
 }
 END_TEST
 
+static void drain_due(void)
+{
+    step((struct agent_event){.kind = AGENT_DRAIN_DUE});
+}
+
+/* The server is asked, again and again, and its word decides. */
+START_TEST(test_agent_asks_to_be_drained)
+{
+    run_long();
+    for (int i = 0; i < 2; i++) {
+        drain_due();
+        ck_assert_str_eq(did, "send:leave ");
+        ck_assert_int_eq(last.leave.asks, 1);
+    }
+    drain();
+    ck_assert_str_eq(did, "send:leave ask:2 ");
+    ck_assert_int_eq(last.leave.asks, 0);
+    drain_due();
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+/* Nobody is there to decide; the next check asks. */
+START_TEST(test_agent_without_a_server_asks_nobody)
+{
+    run_long();
+    disconnected();
+    drain_due();
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
 /* -- a notice ---------------------------------------------------------------
  */
 
@@ -652,6 +684,8 @@ static void add_tests(TCase *t)
         test_agent_drained_workers_are_hurried,
         test_agent_drained_workers_have_the_grace,
         test_agent_notice_asks_its_workers_and_goes,
+        test_agent_asks_to_be_drained,
+        test_agent_without_a_server_asks_nobody,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);

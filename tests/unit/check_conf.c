@@ -384,7 +384,7 @@ START_TEST(test_conf_notice_is_read)
         {"--notice_signal=none prog", 0, false},
         {"--notice_signal= prog", 0, false},
         {"--notice_signal=USR2 prog", SIGUSR2, false},
-        {"--notice_signal=SIGTERM prog", SIGTERM, false},
+        {"--notice_signal=SIGALRM prog", SIGALRM, false},
         {"--requeue prog", SIGUSR1, true},
         {"--requeue --notice_signal= prog", SIGUSR1, true},
         {"--requeue --notice_signal=USR2 prog", SIGUSR2, true},
@@ -398,6 +398,22 @@ START_TEST(test_conf_notice_is_read)
     ck_assert_uint_eq(c.notices, want);
     ck_assert_uint_eq(c.signals, SIGNALS_USUAL | want);
     ck_assert(c.requeue == cases[_i].requeue);
+    conf_free(&c);
+}
+END_TEST
+
+/* A word for Slurm, else what a shell is given. */
+START_TEST(test_conf_drain_check_is_read)
+{
+    static const char *const lines[] = {"prog", "--drain_check= prog",
+                                        "--drain_check=./ask prog",
+                                        "--drain_check=slurm prog"};
+    static const char *const wants[] = {"", "", "./ask", "state=$(sinfo -h"};
+    struct conf c;
+    ck_assert_int_eq(conf_line_conf(&c, "", lines[_i], NULL), 0);
+    ck_assert_int_eq(strncmp(c.drain_check, wants[_i], strlen(wants[_i])), 0);
+    ck_assert_int_eq(c.drain_check[0] == '\0', wants[_i][0] == '\0');
+    ck_assert_int_eq(c.drain_interval_us, 30 * INT64_C(1000000));
     conf_free(&c);
 }
 END_TEST
@@ -471,6 +487,7 @@ int main(void)
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_loop_test(t, test_conf_notice_is_read, 0, 9);
+    tcase_add_loop_test(t, test_conf_drain_check_is_read, 0, 4);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
     tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     suite_add_tcase(s, t);

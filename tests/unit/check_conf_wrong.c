@@ -301,6 +301,8 @@ static const struct {
      "--signals_to_handle=: must be a list of signals"},
     {"", "--notice_signal=SIGKILL prog", DDP_E_USAGE,
      "--notice_signal=SIGKILL: must be none, or a signal that can be handled"},
+    {"", "--notice_signal=TERM prog", DDP_E_USAGE,
+     "--notice_signal=TERM: must be none, or a signal that can be handled and"},
     {"", "--notice_signal=USR1,USR2 prog", DDP_E_USAGE,
      "--notice_signal=USR1,USR2: must be none, or a signal"},
     {"PET_NOTICE_SIGNAL=USR1,FOO", "prog", DDP_E_USAGE,

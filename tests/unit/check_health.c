@@ -1,4 +1,5 @@
 /* links: launcher/health/health launcher/health/gpu_health */
+/* links: launcher/health/said */
 /* links: launcher/hw/gpus launcher/hw/kfd */
 /* links: launcher/hw/nvml launcher/hw/topology launcher/hw/cpus */
 /* links: launcher/proc/signals tests/lib/hurt NET PROTO BASE */

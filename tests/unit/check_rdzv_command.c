@@ -60,6 +60,63 @@ START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
 }
 END_TEST
 
+static void ask_to_be_drained(int conn)
+{
+    struct msg m = {.kind = MSG_KIND_leave, .leave = {.asks = 1}};
+    say(conn, &m);
+}
+
+/* As by an operator's order, though nobody is answered. */
+START_TEST(test_rdzv_node_may_ask_for_its_drain)
+{
+    run_two(1, 2);
+    ask_to_be_drained(1);
+    ck_assert(told(1, "drain") && !told(1, "stop") && noted("ordered"));
+    ck_assert_str_eq(last[1].drain.text,
+                     "drained by its own check (--drain_check)");
+    ck_assert_int_eq(last[0].stop.graceful, MSG_SCALE_DOWN);
+    ask_to_be_drained(1); /* it was on its way */
+    ck_assert(!told(1, "drain") && !told(0, "stop"));
+    leave(1, false);
+    ready(0, 1);
+    ready(1, 1);
+    ck_assert_int_eq(last[0].world.round, 2);
+    ck_assert_int_eq(last[0].world.group_world, 1);
+    ask_to_be_drained(0); /* the last one */
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* Of two that ask at once, a run that needs one lets one go; a spare takes the
+ * place of a node that nobody else could. */
+START_TEST(test_rdzv_node_that_is_needed_is_not_drained)
+{
+    run_two(_i == 0 ? 2 : 1, 2);
+    if (_i == 0) {
+        ask_to_be_drained(1);
+        ck_assert_str_eq(said, "");
+        join(2);
+        ask_to_be_drained(1);
+        ck_assert(told(1, "drain") && told(0, "stop"));
+        return;
+    }
+    ask_to_be_drained(0);
+    ck_assert(told(0, "drain") && told(1, "stop"));
+    ask_to_be_drained(1);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* The launcher that serves stays, since no other one may serve after it. */
+START_TEST(test_rdzv_serving_node_without_failover_is_not_drained)
+{
+    like.hosts = 1;
+    run_two(1, 2);
+    ask_to_be_drained(0);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
 /* Found by reading: its workers wait for their peers at a step, too. Where one
  * of these fails it has to be told, and told again where that was lost, or all
  * wait for its grace to be over. */
@@ -294,6 +351,9 @@ int main(void)
         {test_rdzv_go_on_acts_for_a_minority, 1},
         {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
         {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
+        {test_rdzv_node_may_ask_for_its_drain, 1},
+        {test_rdzv_node_that_is_needed_is_not_drained, 2},
+        {test_rdzv_serving_node_without_failover_is_not_drained, 1},
         {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},
         {test_rdzv_drain_while_nodes_gather_calls_the_seal_off, 1},
         {test_rdzv_list_of_nodes_shows_that_an_id_is_cut, 1},

@@ -57,6 +57,9 @@ static const struct {
      "show job -o 17\nrequeue 17\n", "Slurm job 17 is requeued: Slurm will"},
     {"NONE=", "RUNNING", "0", 143, TERM, "show job -o 17\nrequeue 17\n",
      "Slurm job 17 is requeued: Slurm will"},
+    {"SLURM_ARRAY_JOB_ID=17 SLURM_ARRAY_TASK_ID=4", "RUNNING", "0", 143, TERM,
+     "show job -o 17_4\nrequeue 17_4\n",
+     "Slurm job 17_4 is requeued: Slurm will"},
     /* Slurm does not want it. */
     {"SLURM_NODEID=0", "COMPLETING", "0", 143, TERM, "show job -o 17\n",
      "Slurm job 17 is not requeued: it is not running any more"},
@@ -80,13 +83,16 @@ static const struct {
 /* In a process of its own, since it is the end of one. */
 static void end_launcher(int i)
 {
-    char vars[64], path[SCRATCH_MAX + 40];
+    char vars[64], *second, path[SCRATCH_MAX + 40];
     int fd = open("said", O_CREAT | O_WRONLY, 0666);
     (void)snprintf(path, sizeof(path), "%s:/usr/bin:/bin", scratch);
     (void)snprintf(vars, sizeof(vars), "%s", cases[i].vars);
+    second = strchr(vars, ' ');
+    if (second != NULL)
+        *second++ = '\0';
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || clearenv() != 0 ||
-        putenv(vars) != 0 || setenv("PATH", path, 1) != 0 ||
-        setenv("SLURM_JOB_ID", "17", 1) != 0 ||
+        putenv(vars) != 0 || (second != NULL && putenv(second) != 0) ||
+        setenv("PATH", path, 1) != 0 || setenv("SLURM_JOB_ID", "17", 1) != 0 ||
         setenv("STATE", cases[i].state, 1) != 0 ||
         setenv("REFUSES", cases[i].refuses, 1) != 0)
         abort();

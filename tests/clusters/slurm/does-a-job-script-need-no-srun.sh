@@ -45,13 +45,6 @@ is 0 'workers share' tasks.out
 
 salloc -Q -N2 ddprun ./worker >salloc.out 2>&1 || fail "salloc ended with $?"
 is 2 '^rank [01] of 2 on n[12] ' salloc.out
-# Nor how many tasks and CPUs it asked for: there is one launcher on each node.
-job=$(submit tasks -N2 --ntasks-per-node=2 --cpus-per-task=2 --wrap \
-    'ddprun --nproc_per_node=2 ./worker')
-ended "$job"
-is 4 '^rank [0-3] of 4 on n[123] ' tasks.out
-is 0 'workers share' tasks.out
-
 salloc -Q -N2 ddprun sh -c 'exit 9' >nine.out 2>&1
 [ $? -eq 9 ] || fail "salloc ended with another status than the worker"
 

@@ -6,33 +6,9 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/hosts.sh"
 
-PATH=$PATH:/usr/sbin
-for tool in sshd ssh ssh-keygen; do
-    command -v $tool >/dev/null || skip "needs $tool: scripts/setup.sh --check installs it"
-done
-need_root 'for sshd, which gives up its privileges'
+need_sshd
 network a b c d
-ssh-keygen -q -t ed25519 -N '' -f key && ssh-keygen -q -t ed25519 -N '' -f host_key ||
-    fail 'no keys'
-for machine in a b c; do
-    cat >sshd.$machine <<CONFIG
-ListenAddress 0.0.0.0
-HostKey $E2E_DIR/host_key
-AuthorizedKeysFile $E2E_DIR/key.pub
-PidFile none
-StrictModes no
-UsePAM no
-PermitRootLogin prohibit-password
-SetEnv E2E_MARK=$E2E_DIR:$machine E2E_DIR=$E2E_DIR E2E_LIB=$E2E_LIB
-CONFIG
-    (in_machine $machine env "E2E_MARK=$E2E_DIR:sshd" sh -c '
-        mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd &&
-            exec /usr/sbin/sshd -D -e -f "$E2E_DIR/sshd.$1"' \
-        sh $machine) >sshd.$machine.out 2>sshd.$machine.err 9<&- &
-    wait_for 'Server listening' sshd.$machine.err
-done
-ssh="ssh -F none -i $E2E_DIR/key -oUserKnownHostsFile=$E2E_DIR/known \
--oStrictHostKeyChecking=accept-new -oLogLevel=ERROR"
+start_sshd a b c
 
 # from MACHINE OPTION...: the front end there.
 from()

@@ -36,3 +36,42 @@ on_machine()
 {
     lines "$1" "^round=1 .* node=$2 " started
 }
+
+# need_sshd: that OpenSSH is here.
+need_sshd()
+{
+    PATH=$PATH:/usr/sbin
+    for _tool in sshd ssh ssh-keygen; do
+        command -v $_tool >/dev/null ||
+            skip "needs $_tool: scripts/setup.sh --check installs it"
+    done
+    need_root 'for sshd, which gives up its privileges'
+}
+
+# start_sshd MACHINE...: one on each machine of network(), and `ssh`, the command
+# that comes to them.
+start_sshd()
+{
+    ssh-keygen -q -t ed25519 -N '' -f key &&
+        ssh-keygen -q -t ed25519 -N '' -f host_key || fail 'no keys'
+    for _machine in "$@"; do
+        cat >"sshd.$_machine" <<CONFIG
+ListenAddress 0.0.0.0
+HostKey $E2E_DIR/host_key
+AuthorizedKeysFile $E2E_DIR/key.pub
+PidFile none
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+SetEnv E2E_MARK=$E2E_DIR:$_machine E2E_DIR=$E2E_DIR E2E_LIB=$E2E_LIB
+CONFIG
+        (in_machine "$_machine" env "E2E_MARK=$E2E_DIR:sshd" sh -c '
+            mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd &&
+                exec /usr/sbin/sshd -D -e -f "$E2E_DIR/sshd.$1"' \
+            sh "$_machine") >"sshd.$_machine.out" 2>"sshd.$_machine.err" 9<&- &
+        wait_for 'Server listening' "sshd.$_machine.err"
+    done
+    # shellcheck disable=SC2034 # the scenario's
+    ssh="ssh -F none -i $E2E_DIR/key -oUserKnownHostsFile=$E2E_DIR/known \
+-oStrictHostKeyChecking=accept-new -oLogLevel=ERROR"
+}

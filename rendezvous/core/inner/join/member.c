@@ -21,6 +21,7 @@
 #include "rendezvous/core/inner/state/cause.h"
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/round/command.h"
 #include "rendezvous/core/inner/round/node_gone.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
@@ -247,6 +248,10 @@ void member_leave(struct rdzv *r,
 {
     if (run->state == RUN_ENDED)
         return;
+    if (l->asks) {
+        command_drain_asked(r, n);
+        return;
+    }
     node_stand(r, n);
     if (l->all) {
         on_leave_all(r, run, n, l);

@@ -13,6 +13,9 @@
  * told whenever it comes back (rejoin in join.c), until it says leave itself.
  * Until then it is what a node that leaves is, so that nothing of it gets into
  * another round.
+ *
+ * A node may ask for its own drain (ddprun --drain_check). It is not answered
+ * unless it is drained, and asks again.
  */
 #include "rendezvous/core/inner/round/command.h"
 
@@ -412,6 +415,15 @@ static int count_usable(const struct run *run)
            run->round.gone_done + run->recovery.holes;
 }
 
+/* Whether as many nodes are left without it as the run needs; a run that waits
+ * for nodes goes on waiting. */
+static bool is_spared(const struct run *run, const struct node *n)
+{
+    int usable = count_usable(run);
+    return n->state == NODE_DONE || usable < run->conf.nodes_min ||
+           usable - 1 >= run->conf.nodes_min;
+}
+
 /* Whether it takes no more to carry it out than what was asked for. */
 static bool
 is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
@@ -428,8 +440,7 @@ is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
                n->name);
         return false;
     }
-    if (n->state != NODE_DONE && usable >= run->conf.nodes_min &&
-        usable - 1 < run->conf.nodes_min) {
+    if (!is_spared(run, n)) {
         refuse(r, ev, run, DDP_E_USAGE,
                "%d node%s would be left, and run '%s' needs %d: it would stop "
                "and wait for another one; --force drains the node anyway",
@@ -533,6 +544,20 @@ static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
     msg_set(n->drained_by, ev->peer_addr);
     drain(r, n);
     answer(r, ev->conn, text);
+}
+
+/* The launcher that serves can go if another one may serve after it. */
+void command_drain_asked(struct rdzv *r, struct node *n)
+{
+    struct run *run = &r->runs[n->run];
+    if (n->drained || n->state == NODE_CLAIMS || n->state == NODE_LEAVING ||
+        n->state == NODE_ENDING || n->state == NODE_ENDED ||
+        (n->hosts && !run->failover) || !is_spared(run, n))
+        return;
+    note(r, NOTE_ordered, run, n->name, "drain, by its own check");
+    n->drained = true;
+    n->drained_by[0] = '\0';
+    drain(r, n);
 }
 
 void command_step(struct rdzv *r, const struct rdzv_event *ev)

@@ -10,4 +10,7 @@
 /* An operator's order, on a connection that is dropped with the answer. */
 void command_step(struct rdzv *r, const struct rdzv_event *ev);
 
+/* A node asks to be drained. It is, unless the run cannot go on without it. */
+void command_drain_asked(struct rdzv *r, struct node *n);
+
 #endif

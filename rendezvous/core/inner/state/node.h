@@ -57,8 +57,8 @@ struct node {
     char gpus[136];     /* join.gpus */
     bool hosts;
     bool drained; /* an operator takes it out; it is told until it goes */
-    char drained_by[65];
-    bool wants_members; /* it is told of them when it is group rank 0 */
+    char drained_by[65]; /* an address; "": by itself */
+    bool wants_members;  /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
     int serve_port; /* where its launcher would serve the run; 0: nowhere */

@@ -48,9 +48,12 @@ void reply_stop(struct rdzv *r,
 void reply_drain(struct rdzv *r, const struct node *n)
 {
     struct msg m = {.kind = MSG_KIND_drain};
-    (void)snprintf(m.drain.text, /* fits */
-                   sizeof(m.drain.text), "drained by ddpctl from %s",
-                   n->drained_by);
+    if (n->drained_by[0] == '\0')
+        msg_set(m.drain.text, "drained by its own check (--drain_check)");
+    else
+        (void)snprintf(m.drain.text, /* fits */
+                       sizeof(m.drain.text), "drained by ddpctl from %s",
+                       n->drained_by);
     reply_node(r, n, &m);
 }
 
