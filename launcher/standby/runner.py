@@ -427,7 +427,20 @@ def is_too_much(bad, known):
 def add_bad(names_fd, bad):
     os.lseek(names_fd, 0, os.SEEK_END)
     for name in bad:
-        os.write(names_fd, b"-" + os.fsencode(name) + b"\n")
+        os.write(names_fd, b"\n-" + os.fsencode(name))
+
+
+def end_children():
+    """Those that an import started: they would be children of what comes."""
+    for name in os.listdir("/proc"):
+        try:
+            with open("/proc/" + name + "/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            if name.isdigit() and parent == os.getpid():
+                os.kill(int(name), 9)
+                os.waitpid(int(name), 0)
+        except (OSError, IndexError, ValueError):
+            continue  # it is gone, or is no process
 
 
 def first_of(bad):
@@ -481,6 +494,7 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
             add_bad(names_fd, watch.bad)
             before[TRIED] = b"%d" % (tries() + 1)
             set_idle(False)
+            end_children()
             os.execve(sys.executable, itself, before)
         channel.send(b"the imports do more than import: " + first_of(watch.bad))
         os._exit(0)

@@ -12,17 +12,22 @@ def stat_of(pid):
     return int(fields[1]), int(fields[3])  # parent, session
 
 
-def waiting(agent):
-    found = []
+def children(agent):
+    """The session of each child that is in another one than the launcher."""
+    found = {}
     ours = stat_of(agent)[1]
     for name in os.listdir("/proc"):
         try:
             parent, session = stat_of(int(name))
         except (ValueError, OSError):
             continue
-        if parent == agent and session not in (int(name), ours):
-            found.append(int(name))
+        if parent == agent and session != ours:
+            found[int(name)] = session
     return found
+
+
+def waiting(agent):
+    return [pid for pid, session in children(agent).items() if pid != session]
 
 
 def wait(count, seconds=20):
