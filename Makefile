@@ -133,6 +133,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health drain_check said) \
+	$(call of,launcher/standby,standby policy command same_env order runner) \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
@@ -234,6 +235,9 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  NVCC  $<')
 	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+# The text is in the object.
+$(B)/obj/launcher/standby/runner.o: launcher/standby/runner.py
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 

@@ -51,6 +51,7 @@
 #include "launcher/report/event_log.h"
 #include "launcher/report/may_die.h"
 #include "launcher/report/report.h"
+#include "launcher/standby/standby.h"
 #include "launcher/worker/first_progress.h"
 #include "launcher/worker/hang_watch.h"
 #include "launcher/worker/workers.h"
@@ -94,6 +95,7 @@ struct loop {
     struct first_progress *first_progress; /* NULL: nobody asks for it */
     struct health *health;
     struct drain_check *drain_check; /* NULL: nobody asks for it */
+    struct standby *standby; /* NULL: there are none */
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -222,6 +224,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     launch_lock_clear();
     hang_watch_start(l->hang_watch, world->base_rank);
     first_progress_watch(l->first_progress);
+    standby_round(l->standby, world);
 }
 
 static void check_health(struct loop *l)
@@ -244,6 +247,11 @@ static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     return 6;
 }
 
+static pid_t spared_session(void *ctx)
+{
+    return standby_session(loop_of(ctx)->standby);
+}
+
 static void on_server_late(uv_timer_t *timer)
 {
     struct loop *l = loop_of(timer->data);
@@ -259,6 +267,7 @@ static void leave_loop(struct loop *l)
     store_host_kill(&l->store);
     health_stop(l->health);
     drain_check_stop(l->drain_check);
+    standby_stop(l->standby);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
     if (rdzv_client_hosts(l->client) && l->verdict.ended)
@@ -288,6 +297,7 @@ static void on_swept(void *ctx)
 
 static const struct sweep_handler sweep_handler = {
     .keep = helpers,
+    .session = spared_session,
     .on_swept = on_swept,
 };
 
@@ -476,6 +486,7 @@ enum helper {
     HELPER_STACKS,
     HELPER_HEALTH,
     HELPER_DRAIN,
+    HELPER_STANDBY, /* spared by its session */
     HELPERS
 };
 
@@ -506,6 +517,9 @@ static void on_helper_died(struct loop *l, enum helper which)
     case HELPER_DRAIN:
         drain_check_helper_ended(l->drain_check);
         return;
+    case HELPER_STANDBY:
+        standby_importer_ended(l->standby);
+        return;
     case HELPERS:
         break;
     }
@@ -523,6 +537,7 @@ static void reap_others(struct loop *l)
             [HELPER_STACKS] = hang_watch_helper(l->hang_watch),
             [HELPER_HEALTH] = health_helper(l->health),
             [HELPER_DRAIN] = drain_check_helper(l->drain_check),
+            [HELPER_STANDBY] = standby_importer(l->standby),
         };
         pid_t pid = workers_reap_orphans(l->workers, ours, HELPERS);
         if (pid == 0)
@@ -543,6 +558,7 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
     first_progress_exited(l->first_progress, w);
     event_log_exited(&l->event_log, w);
+    standby_worker_ended(l->standby, w);
     if (mono_now_us() >= agent_lease_until_us(&l->agent))
         step(l, &tick);
     step(l, &ev);
@@ -557,6 +573,7 @@ static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
 {
     struct loop *l = loop_of(ctx);
     event_log_first_progress(&l->event_log, local_rank, pid, step);
+    standby_progress(l->standby);
 }
 
 static const struct first_progress_handler first_progress_handler = {
@@ -586,6 +603,7 @@ on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
                    .code = ddp_code_exit(DDP_E_HANG),
                    .text = text},
     };
+    standby_worker_ended(loop_of(ctx)->standby, &ev.worker);
     step(loop_of(ctx), &ev);
 }
 
@@ -700,7 +718,10 @@ static void open_parts(struct loop *l,
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
         workers_new(&l->uv, l->conf, origin, l->output, &workers_handler, l);
-    if (l->conf->output.events[0] != '\0')
+    l->standby = standby_new(&l->uv, l->conf, origin);
+    if (l->standby != NULL)
+        workers_set_taker(l->workers, standby_take, l->standby);
+    if (l->conf->output.events[0] != '\0' || l->standby != NULL)
         l->first_progress = first_progress_new(
             &l->uv, l->workers, l->conf->nproc, &first_progress_handler, l);
     l->health = health_new(&l->uv, l->conf, &health_handler, l);

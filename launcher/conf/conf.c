@@ -18,6 +18,7 @@
  */
 #include "launcher/conf/conf.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,6 +402,41 @@ static void check_graces(struct conf *c, const struct opts *o)
                   (double)c->shutdown_timeout_us / MONO_S);
 }
 
+/* NAME.NAME,NAME: what Python can import by its name. */
+static bool is_module_list(const char *text)
+{
+    bool begins = true;
+    for (; *text != '\0'; text++) {
+        bool letter = isalpha((unsigned char)*text) || *text == '_';
+        if (*text == '.' || *text == ',') {
+            if (begins)
+                return false;
+            begins = true;
+        } else if (letter || (!begins && isdigit((unsigned char)*text))) {
+            begins = false;
+        } else {
+            return false;
+        }
+    }
+    return !begins;
+}
+
+static int
+check_standby(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    const char *text = opts_text(o, OPTIONS_standby);
+    c->standby[0] = '\0';
+    if (strcasecmp(text, "none") == 0)
+        return 0;
+    if (!is_module_list(text) || strlen(text) >= sizeof(c->standby)) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "must be none or names of modules, such as numpy,torch.nn");
+        return conf_blame(o, OPTIONS_standby, err);
+    }
+    memcpy(c->standby, text, strlen(text) + 1);
+    return 0;
+}
+
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
@@ -416,6 +452,7 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
         check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||
         check_signals(c, o, err) < 0 || conf_leave(c, o, err) < 0 ||
         check_memory(c, o, err) < 0 || check_health(c, o, err) < 0 ||
+        check_standby(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",

@@ -49,7 +49,8 @@ static int find_helpers(const struct sweep *s, pid_t keep[SWEEP_KEEP_MAX])
 static int ask_all(const struct sweep *s, bool anew)
 {
     pid_t keep[SWEEP_KEEP_MAX];
-    return tree_ask(keep, find_helpers(s, keep), anew);
+    return tree_ask(keep, find_helpers(s, keep), s->handler->session(s->ctx),
+                    anew);
 }
 
 void sweep_hard(struct sweep *s)
@@ -58,7 +59,8 @@ void sweep_hard(struct sweep *s)
     int n = find_helpers(s, keep);
     s->busy = false;
     (void)uv_timer_stop(&s->timer);
-    if (tree_kill(keep, n, -1, false, mono_now_us() + HARD_US) > 0)
+    pid_t session = s->handler->session(s->ctx);
+    if (tree_kill(keep, n, session, false, mono_now_us() + HARD_US) > 0)
         log_warnx("some processes that the workers left behind could not be "
                   "killed; ps shows why (state D: they wait in the kernel; "
                   "another user: only that user and root may kill them)");

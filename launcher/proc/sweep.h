@@ -17,6 +17,8 @@
 struct sweep_handler {
     /* Fills in our own helpers, which are spared; returns how many. */
     int (*keep)(void *ctx, pid_t pids[SWEEP_KEEP_MAX]);
+    /* The session that is spared as well; -1: none. */
+    pid_t (*session)(void *ctx);
     /* A gentle sweep that took its time is over; not called by sweep_hard. */
     void (*on_swept)(void *ctx);
 };

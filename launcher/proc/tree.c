@@ -424,12 +424,12 @@ static int count_children(const struct found *f)
     return n;
 }
 
-int tree_ask(const pid_t *keep, int n_keep, bool anew)
+int tree_ask(const pid_t *keep, int n_keep, pid_t session, bool anew)
 {
     static struct found f; /* large, and there is one thread */
     static pid_t asked[FOUND_MAX];
     static int n_asked;
-    const struct kept kept = {.pids = keep, .n = n_keep, .session = -1};
+    const struct kept kept = {.pids = keep, .n = n_keep, .session = session};
     if (anew)
         f.n = n_asked = 0;
     else if (f.n > 0 && !f.deep && count_children(&f) > 0)

@@ -33,13 +33,13 @@ int tree_kill(
     const pid_t *keep, int n_keep, pid_t session, bool all, int64_t until_us);
 
 /*
- * Asks every descendant but those in keep and what is below them to end:
- * SIGTERM, and SIGCONT, since a stopped one would not hear it. Reaps those that
- * are our children and dead. Whoever was asked is not asked again until a call
- * with `anew`, which begins a new list. Returns how many are left; 1 also if
- * that cannot be seen.
+ * Asks every descendant but those that tree_kill would spare to end: SIGTERM,
+ * and SIGCONT, since a stopped one would not hear it. Reaps those that are our
+ * children and dead. Whoever was asked is not asked again until a call with
+ * `anew`, which begins a new list. Returns how many are left; 1 also if that
+ * cannot be seen.
  */
-int tree_ask(const pid_t *keep, int n_keep, bool anew);
+int tree_ask(const pid_t *keep, int n_keep, pid_t session, bool anew);
 
 enum {
     TREE_NOT_FOUND = -1, /* /proc is not ours, or no descriptor is free, or one

@@ -114,7 +114,7 @@ first_progress_new(uv_loop_t *loop,
     }
     errno = -rc;
     log_warn("cannot watch the workers' progress files (inotify), so no event "
-             "first_beat will be written");
+             "first_beat is written, and standbys are made later");
     if (f->fd >= 0)
         (void)close(f->fd); /* never used */
     free(watches);

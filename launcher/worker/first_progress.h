@@ -1,7 +1,7 @@
 /*
  * launcher/worker/first_progress: tells when the first worker of a round on
  * this node writes to its progress file, as ddp_beat does. inotify watches the
- * files, so that nothing is polled. Made only if events are wanted.
+ * files, so that nothing is polled. Made only if somebody wants to know.
  */
 #ifndef LAUNCHER_WORKER_FIRST_PROGRESS_H
 #define LAUNCHER_WORKER_FIRST_PROGRESS_H

@@ -60,6 +60,8 @@ struct workers {
     struct output *output;
     const struct workers_handler *handler;
     void *ctx;
+    workers_taker taker; /* NULL: none */
+    void *taker_ctx;
     struct errfile errfile;
     struct oom oom;
     pid_t *pids;          /* by local rank, of the last that was started */
@@ -355,6 +357,9 @@ static int start_one(struct workers *workers,
     if (envp == NULL || argv == NULL)
         ddp_err_set(err, DDP_E_NOMEM,
                     "no memory for the worker with local rank %d", local_rank);
+    else if (workers->taker != NULL &&
+             workers->taker(workers->taker_ctx, &req, &pid, &pidfd))
+        rc = 0;
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
     output_close(&ends);
@@ -378,6 +383,12 @@ static void advise(const struct workers *workers, struct ddp_err *err)
                      "this node (raise the limit: ulimit -u, or a container's "
                      "pids.max)",
                      n, n == 1 ? "" : "s");
+}
+
+void workers_set_taker(struct workers *workers, workers_taker taker, void *ctx)
+{
+    workers->taker = taker;
+    workers->taker_ctx = ctx;
 }
 
 int workers_start(struct workers *workers,

@@ -29,6 +29,13 @@ struct workers_handler {
     void (*on_start)(void *ctx, int local_rank, int64_t pid);
 };
 
+/* Gives a worker to a process that waits for one, as spawn_worker would start
+ * it; false: it is to be started. */
+typedef bool (*workers_taker)(void *ctx,
+                              const struct spawn_request *req,
+                              pid_t *pid,
+                              int *pidfd);
+
 /* Borrows everything for the life of the process. Ends the process if memory or
  * descriptors run out, or if the folder of log files cannot be made. */
 struct workers *workers_new(uv_loop_t *loop,
@@ -47,6 +54,9 @@ int workers_start(struct workers *workers,
                   const struct msg_world *world,
                   int *started,
                   struct ddp_err *err);
+
+/* From now on `taker` is asked first for each worker. */
+void workers_set_taker(struct workers *workers, workers_taker taker, void *ctx);
 
 /* Whether a signal asks workers to end, or ends them. */
 bool workers_exits(int signo);

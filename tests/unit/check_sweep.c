@@ -52,14 +52,20 @@ static int keep(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
     return 1;
 }
 
+static pid_t session(void *ctx)
+{
+    (void)ctx;
+    return -1;
+}
+
 static void on_swept(void *ctx)
 {
     struct job *j = ctx;
     j->swept = true;
 }
 
-static const struct sweep_handler handler = {.keep = keep,
-                                             .on_swept = on_swept};
+static const struct sweep_handler handler = {
+    .keep = keep, .session = session, .on_swept = on_swept};
 
 static void on_children(uv_poll_t *poll, int status, int events)
 {

@@ -125,8 +125,8 @@ START_TEST(test_tree_ask_is_obeyed)
     pid_t kept = sleeper(false);
     pid_t stopped = sleeper(true);
     ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
-    ck_assert_int_eq(tree_ask(&kept, 1, true), 3);
-    for (int tries = 0; tree_ask(&kept, 1, false) > 0; tries++) {
+    ck_assert_int_eq(tree_ask(&kept, 1, -1, true), 3);
+    for (int tries = 0; tree_ask(&kept, 1, -1, false) > 0; tries++) {
         ck_assert_int_lt(tries, 1000);
         (void)usleep(1000);
     }
@@ -163,9 +163,9 @@ START_TEST(test_tree_ask_asks_each_once)
         _exit(0);
     }
     ck_assert_int_eq(read(ends[0], &count, 1), 1);
-    ck_assert_int_eq(tree_ask(NULL, 0, true), 1);
+    ck_assert_int_eq(tree_ask(NULL, 0, -1, true), 1);
     (void)usleep(50 * 1000);
-    ck_assert_int_eq(tree_ask(NULL, 0, false), 1);
+    ck_assert_int_eq(tree_ask(NULL, 0, -1, false), 1);
     ck_assert_int_eq(read(ends[0], &count, 1), 1);
     ck_assert_int_eq(count, 1);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);

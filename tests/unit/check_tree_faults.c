@@ -123,7 +123,7 @@ static int run_ask(void *ctx)
     (void)start(true, true, -1);
     fault_hold(false);
     bool anew = true;
-    while (tree_ask(NULL, 0, anew) > 0 && mono_now_us() < until_us) {
+    while (tree_ask(NULL, 0, -1, anew) > 0 && mono_now_us() < until_us) {
         anew = false;
         (void)poll(NULL, 0, 1);
     }

@@ -1,0 +1,62 @@
+/*
+ * launcher/standby/policy: when standbys are made, and when never again. Pure:
+ * time comes in.
+ *
+ *     NONE ──due──► IMPORTING ──ready──► READY
+ *       └──────────────┴──── gave up ──────┴───► OFF
+ *
+ * They are made once in a round: when it has made progress, or has run for
+ * STANDBY_AFTER_US, so that the round's own start gets the CPUs.
+ */
+#ifndef LAUNCHER_STANDBY_POLICY_H
+#define LAUNCHER_STANDBY_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STANDBY_AFTER_US   INT64_C(5000000)
+#define STANDBY_SUSPECT_US INT64_C(10000000)
+
+enum standby_state {
+    STANDBY_NONE,      /* no importer has been started */
+    STANDBY_IMPORTING, /* it imports */
+    STANDBY_READY,     /* it forks when it is asked */
+    STANDBY_OFF,       /* for the rest of the launch: fresh starts */
+};
+
+enum standby_want {
+    STANDBY_WANT_NOTHING,
+    STANDBY_WANT_IMPORTER, /* start it; the state is IMPORTING now */
+    STANDBY_WANT_FORKS,    /* ask it for those that are missing */
+};
+
+struct standby_policy {
+    enum standby_state state;
+    bool made; /* asked for in this round already */
+    bool progressed;
+    int used; /* standbys that this round's workers came from */
+    int64_t round_us;
+};
+
+/* A round begins; `used` of its workers were standbys. */
+void standby_policy_round(struct standby_policy *p, int used, int64_t now_us);
+
+/* The first worker of the round on this node has made progress. */
+enum standby_want standby_policy_progress(struct standby_policy *p);
+
+/* The round has run for STANDBY_AFTER_US. */
+enum standby_want standby_policy_late(struct standby_policy *p);
+
+/* The importer is ready. Must be IMPORTING. */
+enum standby_want standby_policy_ready(struct standby_policy *p);
+
+void standby_policy_give_up(struct standby_policy *p);
+
+/*
+ * A worker of the round failed by itself (it was not killed). True: its start
+ * is suspect (it was a standby's round, early, without progress), so there
+ * shall be fresh starts from now on, which is the state already.
+ */
+bool standby_policy_failed(struct standby_policy *p, int64_t now_us);
+
+#endif

@@ -1,0 +1,537 @@
+# The Python half of the standby (launcher/standby/standby.h): run by the job's
+# own interpreter as `python FLAGS -c THIS WHAT ...`.
+#
+#   import CHANNEL NAMES AGENT PLACES KIND WORDS ARGV...
+#       imports the modules that the file of descriptor NAMES lists, says so on
+#       the socket CHANNEL, and forks a standby for each message that comes. A
+#       standby waits for its order and then runs the program as __main__.
+#
+# It must import only. A module is left out if its import reads a variable of a
+# worker's place (PLACES), needs a module of the user's own, starts a thread or a
+# process, or leaves a descriptor or shared memory behind: in a fresh start each
+# worker would have its own. What was half imported cannot be undone, so the
+# name is added to the list as "-NAME" and this program is executed again.
+import os
+import sys
+
+TRIES = 12
+TRIED = b"DDPRUN_STANDBY_TRIES"  # how often
+NAMES_MAX = 4000
+MINE = globals()
+ANY = object()
+ITSELF = sys.modules["__main__"]
+
+
+def in_progress():
+    """The modules whose import has begun and is not over, outermost first."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            found.append(name)
+    return found
+
+
+class Watch:
+    """What the imports do that they must not."""
+
+    def __init__(self, places):
+        self.places = frozenset(places)
+        self.bad = {}  # module: why
+        self.written = {}  # variable: value, None if it was removed
+
+    def blame(self, why):
+        for name in in_progress():
+            self.bad.setdefault(name, why)
+
+    def reads(self, key):
+        if key is ANY or key in self.places:
+            self.blame("reads " + ("all variables" if key is ANY else key))
+
+
+def watched_environ(watch):
+    """A class for os.environ that tells `watch` of what is read and written."""
+
+    class Environ(type(os.environ)):
+        def __getitem__(self, key):
+            watch.reads(key)
+            return super().__getitem__(key)
+
+        def __setitem__(self, key, value):
+            watch.written[key] = value
+            super().__setitem__(key, value)
+
+        def __delitem__(self, key):
+            watch.written[key] = None
+            super().__delitem__(key)
+
+        def __iter__(self):
+            watch.reads(ANY)
+            return super().__iter__()
+
+    return Environ
+
+
+class Guard:
+    """First of sys.meta_path: lets nobody import what is the user's own."""
+
+    def __init__(self, watch):
+        self.watch = watch
+        self.roots = [os.path.dirname(os.__file__) + os.sep]
+
+    def is_installed(self, place):
+        parts = place.split(os.sep)
+        return (
+            "site-packages" in parts
+            or "dist-packages" in parts
+            or any(place.startswith(root) for root in self.roots)
+        )
+
+    def places(self, spec):
+        if spec.has_location and spec.origin:
+            return [spec.origin]
+        return list(spec.submodule_search_locations or [])
+
+    def find_spec(self, name, path=None, target=None):
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is None:
+                continue
+            if all(self.is_installed(place) for place in self.places(spec)):
+                return spec
+            self.watch.blame("imports " + name + ", which is not installed")
+            raise ModuleNotFoundError(name + " is not imported ahead", name=name)
+        return None
+
+
+# -- what an import may leave behind -------------------------------------------
+
+
+def descriptors():
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(name + " " + os.readlink("/proc/self/fd/" + name))
+        except OSError:
+            pass  # the folder's own
+    return found
+
+
+def shared_maps():
+    with open("/proc/self/maps") as file:
+        return sum(1 for line in file if line.split(" ", 2)[1].startswith("rw-s"))
+
+
+def left_behind(before):
+    """What there is now that was not there: a reason, or None."""
+    threading = sys.modules.get("threading")
+    if threading is not None and threading.active_count() > 1:
+        return "starts a thread"
+    opened = descriptors() - before
+    if opened:
+        return "opens " + sorted(opened)[0].split(" ", 1)[1]
+    if shared_maps():
+        return "maps shared memory"
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return "starts a process"
+
+
+def import_all(names, watch):
+    """Imports them in their order; what fails is left to the program."""
+    import importlib
+
+    before = descriptors()
+    group = []
+    for at, name in enumerate(names):
+        group.append(name)
+        try:
+            importlib.import_module(name)
+        except BaseException:  # SystemExit, too: the program meets it itself
+            pass
+        following = names[at + 1 :][:1]
+        if following and following[0].split(".")[0] == name.split(".")[0]:
+            continue
+        why = left_behind(before)
+        if why is not None:
+            for each in group:
+                watch.bad.setdefault(each, why)
+        if watch.bad:
+            return
+        group = []
+
+
+# -- the program ---------------------------------------------------------------
+
+
+def prepare_main(kind, argv, path0):
+    """A __main__ as a fresh interpreter has it before the program's code."""
+    import builtins
+    from importlib.machinery import BuiltinImporter, SourceFileLoader
+
+    main = type(sys)("__main__")
+    main.__loader__ = BuiltinImporter
+    if "__annotations__" in ITSELF.__dict__:
+        main.__annotations__ = {}
+    main.__builtins__ = builtins
+    if kind == "script":
+        path = os.path.join(os.getcwd(), argv[0])
+        main.__file__ = path
+        main.__cached__ = None
+        main.__loader__ = SourceFileLoader("__main__", path)
+    sys.modules["__main__"] = main
+    sys.argv[:] = ["-m"] + argv[1:] if kind == "module" else argv
+    if path0 is not None and not is_safe():
+        sys.path[0] = path0
+    return main
+
+
+def is_safe():
+    return sys.flags.isolated or getattr(sys.flags, "safe_path", False)
+
+
+def first_path(kind, program):
+    if kind == "module":
+        return os.getcwd()
+    if kind == "script":
+        return os.path.dirname(os.path.realpath(program))
+    return program
+
+
+def without_runner(kind, value, trace):
+    """As sys.excepthook: the traceback begins with the program's first frame."""
+    sys.excepthook = without_runner.hook
+    while trace is not None and trace.tb_frame.f_globals is MINE:
+        trace = trace.tb_next
+    sys.excepthook(kind, value.with_traceback(trace), trace)
+
+
+def run(kind, main, name):
+    try:
+        if kind == "script":
+            import io
+
+            with io.open_code(main.__file__) as file:
+                source = file.read()
+            code = compile(source, main.__file__, "exec", dont_inherit=True)
+            del source, file
+            exec(code, main.__dict__)
+        else:
+            import runpy
+
+            runpy._run_module_as_main(
+                name if kind == "module" else "__main__", kind == "module"
+            )
+    except SystemExit:
+        raise
+    except BaseException:
+        without_runner.hook = sys.excepthook
+        sys.excepthook = without_runner
+        raise
+
+
+# -- the standby ---------------------------------------------------------------
+
+
+def set_command_line(argv):
+    """What ps(1) shows: written over our own, which is longer."""
+    import ctypes
+
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    start, end = int(fields[45]), int(fields[46])
+    text = b"\0".join(os.fsencode(word) for word in argv) + b"\0"
+    if 0 < len(text) < end - start:
+        ctypes.memmove(start, text + bytes(end - start - len(text)), end - start)
+
+
+def renew_stream(name, fd, mode):
+    """The same object on what its descriptor is now, as a fresh one would be."""
+    stream = getattr(sys, name)
+    if stream is None:
+        return
+    unbuffered = stream.write_through
+    encoding, errors = stream.encoding, stream.errors
+    binary = open(fd, mode + "b", 0 if unbuffered and mode == "w" else -1, closefd=False)
+    raw = getattr(binary, "raw", binary)
+    raw.name = "<" + name + ">"
+    lines = not unbuffered and (raw.isatty() or name == "stderr")
+    stream.__init__(
+        binary,
+        encoding,
+        errors,
+        newline="\n",
+        line_buffering=lines,
+        write_through=unbuffered,
+    )
+    stream.mode = mode
+
+
+def renew_secrets():
+    """What an import made by chance, and each worker must have for itself."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process()._config["authkey"] = process.AuthenticationString(
+            os.urandom(32)
+        )
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def set_environment(entries, watch, before):
+    """These and no others, in this order, but for what a wrapper around Python or
+    the interpreter itself changed (`before` any import), and imports wrote."""
+    os.environ.__class__ = type(os.environ).__mro__[1]
+    fresh = dict(entry.partition(b"=")[::2] for entry in entries)
+    for key in [key for key in fresh if key not in before]:
+        if os.fsdecode(key) not in watch.places:
+            del fresh[key]
+    fresh.update(before)
+    for key in [key for key in os.environb if key not in fresh]:
+        del os.environb[key]
+    os.environ._data.clear()
+    for key, value in fresh.items():
+        os.environb[key] = value
+    for key, value in watch.written.items():
+        if value is not None:
+            os.environ[key] = value
+        else:
+            os.environ.pop(key, None)
+
+
+def receive(channel, count):
+    """A message's descriptors; None if the other end is closed."""
+    import _socket
+
+    data, control, _, _ = channel.recvmsg(64, _socket.CMSG_SPACE(4 * count))
+    fds = []
+    for _level, _kind, body in control:
+        fds += [
+            int.from_bytes(body[at : at + 4], sys.byteorder)
+            for at in range(0, len(body) - len(body) % 4, 4)
+        ]
+    return (data, fds) if data else (None, fds)
+
+
+def prctl(option, value):
+    import ctypes
+
+    return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
+
+
+def become_child_of(agent):
+    """Dies with the agent, whose child it is once the one between has ended."""
+    import time
+
+    for _ in range(5000):
+        if os.getppid() == agent:
+            break
+        time.sleep(0.001)
+    prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    return os.getppid() == agent
+
+
+def stand_by(fd, agent, score, watch, before, gc):
+    """Waits for the order, and takes the place; returns the argv."""
+    import _socket
+
+    channel = _socket.socket(fileno=fd)
+    if not become_child_of(agent) or not set_idle(False):
+        os._exit(0)
+    try:
+        channel.send(b"r")
+        data, fds = receive(channel, 4)
+    except OSError:  # the launcher has closed it
+        os._exit(0)
+    if data is None or len(fds) != 4:
+        os._exit(0)
+    with open(fds[0], "rb") as file:
+        file.seek(0)
+        fields = file.read().split(b"\0")
+    watched, n_argv = int(fields[0]), int(fields[1])
+    words = [os.fsdecode(word) for word in fields[2 : 2 + n_argv]]
+    os.setsid()
+    if watched:
+        prctl(0x59616D61, agent)  # PR_SET_PTRACER
+    for stream in range(3):
+        os.dup2(fds[1 + stream], stream)
+        os.close(fds[1 + stream])
+    set_score(score)
+    channel.send(b"k")
+    channel.close()
+    set_environment(fields[2 + n_argv : -1], watch, before)
+    for name, stream, mode in (
+        ("stdin", 0, "r"),
+        ("stdout", 1, "w"),
+        ("stderr", 2, "w"),
+    ):
+        renew_stream(name, stream, mode)
+    renew_secrets()
+    gc.unfreeze()
+    gc.enable()
+    return words
+
+
+# -- the importer --------------------------------------------------------------
+
+
+def set_idle(idle):
+    """Only if there is a way back: sched(7), RLIMIT_NICE."""
+    try:
+        if not idle:
+            if os.sched_getscheduler(0) == os.SCHED_IDLE:
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+            return True
+        with open("/proc/self/status") as file:
+            caps = [line for line in file if line.startswith("CapEff")]
+        if int(caps[0].split()[1], 16) >> 23 & 1:  # CAP_SYS_NICE
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        return True
+    except OSError:
+        return idle
+
+
+def set_score(score):
+    """Returns the one before. The kernel shall take what only waits first."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+") as file:
+            before = file.read().strip()
+            file.seek(0)
+            file.write(score)
+        return before
+    except OSError:
+        return score
+
+
+def read_names(fd):
+    os.lseek(fd, 0, os.SEEK_SET)
+    with open(fd, closefd=False) as file:
+        lines = file.read().split("\n")
+    bad = {line[1:] for line in lines if line.startswith("-")}
+    names = [line for line in lines if line and line[0] != "-" and line not in bad]
+    return list(dict.fromkeys(names)), bad
+
+
+def tries():
+    return int(os.environb.get(TRIED, b"0"))
+
+
+def is_too_much(bad, known):
+    return len(known) > NAMES_MAX or known.issuperset(bad) or tries() >= TRIES
+
+
+def add_bad(names_fd, bad):
+    os.lseek(names_fd, 0, os.SEEK_END)
+    for name in bad:
+        os.write(names_fd, b"\n-" + os.fsencode(name))
+
+
+def end_children():
+    """Those that an import started: they would be children of what comes."""
+    for name in os.listdir("/proc"):
+        try:
+            with open("/proc/" + name + "/stat") as file:
+                parent = int(file.read().rpartition(")")[2].split()[1])
+            if name.isdigit() and parent == os.getpid():
+                os.kill(int(name), 9)
+                os.waitpid(int(name), 0)
+        except (OSError, IndexError, ValueError):
+            continue  # it is gone, or is no process
+
+
+def first_of(bad):
+    name = next(iter(bad))
+    return os.fsencode(name + " " + bad[name])
+
+
+def fork_ahead(channel):
+    """Returns in each standby, with its socket; ends with the channel."""
+    while True:
+        data, fds = receive(channel, 1)
+        if data is None or len(fds) != 1:
+            os._exit(0)
+        middle = os.fork()
+        if middle == 0:
+            if os.fork() != 0:
+                os._exit(0)
+            channel.close()
+            return fds[0]
+        os.close(fds[0])
+        os.waitpid(middle, 0)
+
+
+def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
+    import _ctypes  # noqa: F401 now, so that a standby need not
+    import _socket
+    import ctypes  # noqa: F401
+    import gc
+    import io  # noqa: F401
+    import runpy  # noqa: F401
+    import time  # noqa: F401
+
+    before = dict(os.environb)
+    before.pop(TRIED, None)
+    with open("/proc/self/cmdline", "rb") as file:
+        itself = file.read().split(b"\0")[:-1]
+    channel = _socket.socket(fileno=channel_fd)
+    score = set_score("1000")
+    set_idle(True)
+    program = argv[words:]
+    main = prepare_main(kind, program, first_path(kind, program[0]))
+    watch = Watch(places.split(","))
+    names, known = read_names(names_fd)
+    guard = Guard(watch)
+    sys.meta_path.insert(0, guard)
+    os.environ.__class__ = watched_environ(watch)
+    import_all(names, watch)
+    sys.meta_path.remove(guard)
+    if watch.bad:
+        if not is_too_much(watch.bad, known):
+            add_bad(names_fd, watch.bad)
+            before[TRIED] = b"%d" % (tries() + 1)
+            set_idle(False)
+            end_children()
+            os.execve(sys.executable, itself, before)
+        channel.send(b"the imports do more than import: " + first_of(watch.bad))
+        os._exit(0)
+    os.close(names_fd)
+    gc.collect()
+    gc.disable()
+    gc.freeze()
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    channel.send(
+        b"ready %d %d %d"
+        % (sum(n in sys.modules for n in names), len(known), pages * 4)
+    )
+    fd = fork_ahead(channel)
+    start(main, kind, words, stand_by(fd, agent, score, watch, before, gc), itself)
+
+
+def start(main, kind, words, argv, itself):
+    import importlib
+
+    argv[0] = os.fsdecode(itself[0])
+    set_command_line(argv)
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = argv
+    program = argv[words:]
+    sys.argv[:] = ["-m"] + program[1:] if kind == "module" else program
+    importlib.invalidate_caches()
+    run(kind, main, program[0])
+
+
+if sys.argv[1] == "import":
+    be_importer(
+        int(sys.argv[2]),
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        sys.argv[5],
+        sys.argv[6],
+        int(sys.argv[7]),
+        sys.argv[8:],
+    )

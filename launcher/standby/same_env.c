@@ -1,0 +1,58 @@
+#include "launcher/standby/same_env.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* What launcher/worker/env sets for one worker or one round. Not among them:
+ * CUDA_VISIBLE_DEVICES, OMP_NUM_THREADS, which an import acts on. */
+const char same_env_places[] =
+    "RANK,WORLD_SIZE,LOCAL_RANK,DDP_LOCAL_RANK,LOCAL_WORLD_SIZE,GROUP_RANK,"
+    "GROUP_WORLD_SIZE,ROLE_RANK,ROLE_WORLD_SIZE,MASTER_ADDR,MASTER_PORT,"
+    "TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_ERROR_FILE,DDP_INSTANCE,"
+    "DDP_EPOCH,DDP_ROUND,DDP_PROGRESS_FILE,DDP_STOP_FILE,DDP_SNAPSHOT_MEMORY";
+
+static bool is_place(const char *entry)
+{
+    size_t len = strcspn(entry, "=");
+    const char *at = same_env_places;
+    while (*at != '\0') {
+        size_t n = strcspn(at, ",");
+        if (n == len && strncmp(at, entry, n) == 0)
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+void same_env_strip(char **envp)
+{
+    size_t n = 0;
+    for (size_t i = 0; envp[i] != NULL; i++)
+        if (!is_place(envp[i]))
+            envp[n++] = envp[i];
+    envp[n] = NULL;
+}
+
+static bool has(char *const *envp, const char *entry)
+{
+    for (; *envp != NULL; envp++)
+        if (strcmp(*envp, entry) == 0)
+            return true;
+    return false;
+}
+
+/* The first entry of `a` that is no place and that `b` has not. */
+static const char *missing(char *const *a, char *const *b)
+{
+    for (; *a != NULL; a++)
+        if (!is_place(*a) && !has(b, *a))
+            return *a;
+    return NULL;
+}
+
+const char *same_env_differs(char *const *stripped, char *const *worker)
+{
+    const char *entry = missing(worker, stripped);
+    return entry != NULL ? entry : missing(stripped, worker);
+}

@@ -1,0 +1,22 @@
+/*
+ * launcher/standby/same_env: what of a worker's environment is its place (RANK
+ * and the like) and may differ from that of the imports, and what may not.
+ * Pure.
+ */
+#ifndef LAUNCHER_STANDBY_SAME_ENV_H
+#define LAUNCHER_STANDBY_SAME_ENV_H
+
+/* The names of the variables of a place, with commas between. */
+extern const char same_env_places[];
+
+/* Takes the variables of a place out of a block, in place. */
+void same_env_strip(char **envp);
+
+/*
+ * Compares a worker's environment with a stripped one. NULL: but for the
+ * worker's place they are the same; else an entry ("NAME=value", of one of the
+ * two) that the other has not. The entries may be in any order.
+ */
+const char *same_env_differs(char *const *stripped, char *const *worker);
+
+#endif

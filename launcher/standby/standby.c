@@ -1,0 +1,596 @@
+/*
+ * Happy path: a round makes progress; the importer is started and says "ready";
+ * for each worker it is sent one end of a socket pair and forks twice, so that
+ * the standby becomes our child once the process between has ended. The standby
+ * says so on its socket, where the kernel tells its pid. At the next round
+ * standby_take sends an order and the streams, and waits for one byte: from
+ * then on it is a worker as any other, in a session of its own.
+ *
+ * Failure modes, each of which means fresh starts:
+ *   - The importer cannot start, says "no", or ends: said once, and for good.
+ *   - A standby ends, or is no child of ours: forgotten, as its socket closes.
+ *   - It does not answer an order within ANSWER_MS: it is killed, and so are
+ *     all others, since they would hang in the same way.
+ *   - An import may have seen what differs for this worker (same_env): said
+ *     once.
+ *   - Memory runs out: the kernel takes importer and standbys first, by their
+ *     oom_score_adj.
+ */
+#include "launcher/standby/standby.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/proc/pidfd.h"
+#include "launcher/standby/command.h"
+#include "launcher/standby/order.h"
+#include "launcher/standby/policy.h"
+#include "launcher/standby/runner.h"
+#include "launcher/standby/same_env.h"
+#include "launcher/worker/env.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/helper.h"
+
+#define STANDBY_MAGIC 0x73746279u
+#define PROCESS_MAGIC 0x77616974u
+#define ANSWER_MS     500 /* of the loop's time; half a ms is usual */
+#define SAYS_MAX      300 /* bytes that an importer says at once */
+#define WORDS_MORE    10  /* that the importer's command line has more */
+
+/* A standby, or one that is being forked. On the heap, since libuv closes its
+ * handle later. */
+struct standby_process {
+    unsigned magic;
+    uv_poll_t poll;
+    struct standby *standby;
+    int chan;
+    pid_t pid; /* 0: it has not said that it is there */
+    int pidfd; /* if there is a pid */
+    int place;
+};
+
+struct standby {
+    unsigned magic;
+    uv_loop_t *loop;
+    uv_timer_t late;
+    const struct conf *conf;
+    const struct spawn_origin *origin;
+    struct standby_command command;
+    struct standby_policy policy;
+    pid_t importer; /* 0: none lives */
+    pid_t session;  /* its pid, also after its end; -1: none yet */
+    int chan;       /* to it; -1: none */
+    uv_poll_t poll;
+    char **envp;                      /* of the imports, owned */
+    struct standby_process **waiting; /* conf->nproc of them, NULL: none */
+    int used;                         /* in the round that is being started */
+    bool told_env;
+};
+
+static struct standby *standby_of(void *data)
+{
+    struct standby *s = data;
+    ddp_assert(s != NULL && s->magic == STANDBY_MAGIC);
+    return s;
+}
+
+/* -- standbys -------------------------------------------------------------- */
+
+static void on_process_closed(uv_handle_t *h)
+{
+    struct standby_process *w = h->data;
+    ddp_assert(w->magic == PROCESS_MAGIC);
+    w->magic = 0;
+    free(w);
+}
+
+/* What is left of it ends as its socket closes, unless it was taken. */
+static void forget(struct standby_process *w, bool kill)
+{
+    w->standby->waiting[w->place] = NULL;
+    if (w->pid != 0 && kill)
+        (void)pidfd_signal(w->pidfd, SIGKILL);
+    if (w->pid != 0 && kill)
+        (void)close(w->pidfd);
+    uv_close((uv_handle_t *)&w->poll, on_process_closed);
+    (void)close(w->chan);
+}
+
+static void forget_all(struct standby *s)
+{
+    for (int i = 0; i < s->conf->nproc; i++)
+        if (s->waiting[i] != NULL)
+            forget(s->waiting[i], true);
+}
+
+/* Until we reap it, the number of a child of ours is its own. */
+static bool is_living_child(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0;
+}
+
+static void on_standby(uv_poll_t *poll, int status, int events)
+{
+    struct standby_process *w = poll->data;
+    char byte;
+    pid_t sender = 0;
+    (void)events;
+    ddp_assert(w->magic == PROCESS_MAGIC);
+    ssize_t n = order_receive(w->chan, &byte, 1, &sender);
+    if (n < 0 && errno == EAGAIN && status == 0)
+        return;
+    if (n == 1 && w->pid == 0 && sender > 0 && is_living_child(sender)) {
+        w->pidfd = pidfd_of(sender);
+        if (w->pidfd >= 0) {
+            w->pid = sender;
+            return;
+        }
+    }
+    forget(w, true); /* it ended, or is none that can be watched */
+}
+
+/* One end for us, whose messages carry the pid of their sender. */
+static int open_pair(int pair[2])
+{
+    int on = 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0)
+        return 0;
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return -1;
+}
+
+/* Asks for the standby of one place; without, its worker is started afresh. */
+static void ask_for(struct standby *s, int place)
+{
+    int pair[2];
+    struct standby_process *w = calloc(1, sizeof(*w));
+    if (w == NULL || open_pair(pair) != 0) {
+        free(w);
+        return;
+    }
+    *w = (struct standby_process){
+        .magic = PROCESS_MAGIC, .standby = s, .chan = pair[0], .place = place};
+    bool ok = order_send(s->chan, 'f', &pair[1], 1) == 0 &&
+              uv_poll_init(s->loop, &w->poll, w->chan) == 0;
+    (void)close(pair[1]);
+    if (!ok) {
+        (void)close(w->chan);
+        free(w);
+        return;
+    }
+    w->poll.data = w;
+    (void)uv_poll_start(&w->poll, UV_READABLE, on_standby); /* cannot fail */
+    s->waiting[place] = w;
+}
+
+static void ask_for_missing(struct standby *s)
+{
+    for (int i = 0; i < s->conf->nproc; i++)
+        if (s->waiting[i] == NULL)
+            ask_for(s, i);
+}
+
+/* -- the importer ---------------------------------------------------------- */
+
+static void close_channel(struct standby *s)
+{
+    if (s->chan < 0)
+        return;
+    (void)uv_poll_stop(&s->poll);
+    uv_close((uv_handle_t *)&s->poll, NULL);
+    (void)close(s->chan);
+    s->chan = -1;
+}
+
+__attribute__((format(printf, 2, 3))) static void
+give_up(struct standby *s, const char *fmt, ...)
+{
+    char why[SAYS_MAX];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(why, sizeof(why), fmt, ap); /* may be cut */
+    va_end(ap);
+    if (s->policy.state != STANDBY_OFF)
+        log_info("no standbys from now on, workers are started afresh: %s",
+                 why);
+    standby_policy_give_up(&s->policy);
+    standby_stop(s);
+}
+
+/* What it says is shown, so no more than printable bytes of it. */
+static void clean(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~')
+            *text = '?';
+}
+
+static void on_ready(struct standby *s, const char *numbers)
+{
+    long modules = 0, left_out = 0, kib = 0;
+    if (sscanf(numbers, "%ld %ld %ld", &modules, &left_out, &kib) != 3 ||
+        s->policy.state != STANDBY_IMPORTING) {
+        give_up(s, "the importer's answer makes no sense");
+        return;
+    }
+    log_info("%ld module%s imported ahead for the next round (%ld MiB), %ld "
+             "left out",
+             modules, modules == 1 ? " is" : "s are", kib / 1024, left_out);
+    if (standby_policy_ready(&s->policy) == STANDBY_WANT_FORKS)
+        ask_for_missing(s);
+}
+
+static void on_importer(uv_poll_t *poll, int status, int events)
+{
+    struct standby *s = standby_of(poll->data);
+    char text[SAYS_MAX];
+    pid_t sender;
+    (void)events;
+    ssize_t n = order_receive(s->chan, text, sizeof(text) - 1, &sender);
+    if (n < 0 && errno == EAGAIN && status == 0)
+        return;
+    if (n <= 0) {
+        give_up(s, "the process that imports ahead has ended");
+        return;
+    }
+    text[n] = '\0';
+    clean(text);
+    if (strncmp(text, "ready ", 6) == 0)
+        on_ready(s, text + 6);
+    else
+        give_up(s, "%s", text);
+}
+
+/* "a,b" as lines. */
+static int write_names(const struct standby *s)
+{
+    char text[sizeof(s->conf->standby)];
+    size_t len = strlen(s->conf->standby);
+    memcpy(text, s->conf->standby, len);
+    for (size_t i = 0; i < len; i++)
+        if (text[i] == ',')
+            text[i] = '\n';
+    return order_file(text, len, 0);
+}
+
+/* PYTHON OPTIONS -c RUNNER import CHANNEL NAMES AGENT PLACES KIND PROGRAM ARGV.
+ */
+static int start_importer(struct standby *s, int chan, int names, int null)
+{
+    char text[3][16], program[16];
+    const int numbers[3] = {chan, names, (int)getpid()};
+    for (int i = 0; i < 3; i++)
+        (void)snprintf(text[i], sizeof(text[i]), "%d", numbers[i]); /* fits */
+    (void)snprintf(program, sizeof(program), "%d", s->command.program);
+    const char *more[WORDS_MORE] = {"-c",
+                                    standby_runner,
+                                    "import",
+                                    text[0],
+                                    text[1],
+                                    text[2],
+                                    same_env_places,
+                                    s->command.module ? "module" : "script",
+                                    program};
+    size_t argc = 0, n = 0;
+    while (s->conf->argv[argc] != NULL)
+        argc++;
+    const char **argv = calloc(2 * argc + WORDS_MORE + 1, sizeof(*argv));
+    if (argv == NULL)
+        return -1;
+    for (int i = 0; i < s->command.options; i++)
+        argv[n++] = s->conf->argv[i];
+    for (int i = 0; i < WORDS_MORE && more[i] != NULL; i++)
+        argv[n++] = more[i];
+    for (size_t i = 0; i < argc; i++)
+        argv[n++] = s->conf->argv[i];
+    struct spawn_request req = {.path = s->conf->exec_path,
+                                .argv = (char *const *)(uintptr_t)argv,
+                                .envp = s->envp,
+                                .origin = s->origin,
+                                .report_fd = null,
+                                .out_fd = null,
+                                .err_fd = null};
+    struct ddp_err err;
+    int pidfd = -1;
+    int rc = spawn_worker(&req, &s->importer, &pidfd, &err);
+    if (rc == 0 && pidfd >= 0)
+        (void)close(pidfd); /* our child until standby_importer_ended */
+    free(argv);
+    return rc;
+}
+
+static int watch_importer(struct standby *s, int chan)
+{
+    if (uv_poll_init(s->loop, &s->poll, chan) != 0)
+        return -1;
+    s->poll.data = s;
+    s->chan = chan;
+    (void)uv_poll_start(&s->poll, UV_READABLE, on_importer); /* cannot fail */
+    return 0;
+}
+
+static void import(struct standby *s)
+{
+    int pair[2] = {-1, -1};
+    int names = write_names(s);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    bool ok = names >= 0 && null >= 0 && open_pair(pair) == 0;
+    /* The importer inherits them; nothing else is started meanwhile. */
+    ok = ok && fcntl(pair[1], F_SETFD, 0) == 0 &&
+         start_importer(s, pair[1], names, null) == 0;
+    if (ok)
+        s->session = s->importer;
+    if (!ok || watch_importer(s, pair[0]) != 0) {
+        give_up(s, "a process that imports ahead cannot be started: %s",
+                strerror(errno));
+        if (pair[0] >= 0)
+            (void)close(pair[0]);
+    }
+    if (pair[1] >= 0)
+        (void)close(pair[1]);
+    if (names >= 0)
+        (void)close(names);
+    if (null >= 0)
+        (void)close(null);
+}
+
+static void act(struct standby *s, enum standby_want want)
+{
+    switch (want) {
+    case STANDBY_WANT_NOTHING:
+        return;
+    case STANDBY_WANT_IMPORTER:
+        import(s);
+        return;
+    case STANDBY_WANT_FORKS:
+        ask_for_missing(s);
+        return;
+    }
+    DDP_WRONG("want");
+}
+
+/* -- taking one ------------------------------------------------------------ */
+
+/* A stdin as spawn_worker would leave it to this worker: *fd is to be closed if
+ * it is not ours. */
+static int open_stdin(const struct spawn_request *req)
+{
+    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
+        return STDIN_FILENO;
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static bool give_order(const struct standby_process *w,
+                       const struct spawn_request *req)
+{
+    int in = open_stdin(req);
+    int order = order_write(req);
+    const int fds[ORDER_FDS] = {
+        order,
+        in,
+        req->out_fd >= 0 ? req->out_fd : STDOUT_FILENO,
+        req->err_fd >= 0 ? req->err_fd : STDERR_FILENO,
+    };
+    bool sent =
+        in >= 0 && order >= 0 && order_send(w->chan, 'o', fds, ORDER_FDS) == 0;
+    if (order >= 0)
+        (void)close(order); /* it has a copy */
+    if (in > STDIN_FILENO)
+        (void)close(in);
+    return sent;
+}
+
+/* The byte that says: it has its streams, its session and its order. */
+static bool answers(const struct standby_process *w)
+{
+    struct pollfd p = {.fd = w->chan, .events = POLLIN};
+    int64_t until_us = mono_now_us() + ANSWER_MS * MONO_MS;
+    char byte = '\0';
+    pid_t sender;
+    for (;;) {
+        int ms = (int)mono_ms_until(mono_now_us(), until_us);
+        int n = poll(&p, 1, ms);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return false;
+        if (n > 0)
+            return order_receive(w->chan, &byte, 1, &sender) == 1 &&
+                   byte == 'k' && sender == w->pid;
+    }
+}
+
+static bool sees_the_same(struct standby *s, const struct spawn_request *req)
+{
+    const char *entry = same_env_differs(s->envp, req->envp);
+    if (entry != NULL && !s->told_env)
+        log_info("worker with local rank %d is started afresh, not from a "
+                 "standby: %.*s differs from what the imports may have read",
+                 req->local_rank, (int)strcspn(entry, "="), entry);
+    s->told_env |= entry != NULL;
+    return entry == NULL;
+}
+
+bool standby_take(void *standby,
+                  const struct spawn_request *req,
+                  pid_t *pid,
+                  int *pidfd)
+{
+    struct standby *s = standby_of(standby);
+    struct standby_process *w = s->waiting[req->local_rank];
+    ddp_assert(req->local_rank >= 0 && req->local_rank < s->conf->nproc);
+    if (w == NULL || w->pid == 0 || !is_living_child(w->pid) ||
+        !sees_the_same(s, req))
+        return false;
+    if (!give_order(w, req) || !answers(w)) {
+        log_info("standby with local rank %d does not answer within %d ms; "
+                 "the workers of this round are started afresh",
+                 req->local_rank, ANSWER_MS);
+        forget_all(s);
+        return false;
+    }
+    *pid = w->pid;
+    *pidfd = w->pidfd;
+    s->used++;
+    forget(w, false);
+    return true;
+}
+
+/* -- what happens to the workers ------------------------------------------- */
+
+static void on_late(uv_timer_t *timer)
+{
+    struct standby *s = standby_of(timer->data);
+    act(s, standby_policy_late(&s->policy));
+}
+
+static bool make_env(struct standby *s, const struct msg_world *world)
+{
+    static const struct mailbox none = MAILBOX_NONE;
+    s->envp = worker_env_make(s->conf, world, 0, "", &none);
+    if (s->envp != NULL)
+        same_env_strip(s->envp);
+    return s->envp != NULL;
+}
+
+void standby_round(struct standby *s, const struct msg_world *world)
+{
+    if (s == NULL)
+        return;
+    if (s->envp == NULL && !make_env(s, world)) {
+        give_up(s, "there is no memory for it");
+        return;
+    }
+    if (s->used > 0)
+        log_info("%d of %d worker%s started from a standby", s->used,
+                 s->conf->nproc, s->conf->nproc == 1 ? "" : "s");
+    standby_policy_round(&s->policy, s->used, mono_now_us());
+    s->used = 0;
+    uv_update_time(s->loop);
+    (void)uv_timer_start(&s->late, on_late, STANDBY_AFTER_US / MONO_MS, 0);
+}
+
+void standby_progress(struct standby *s)
+{
+    if (s != NULL)
+        act(s, standby_policy_progress(&s->policy));
+}
+
+void standby_worker_ended(struct standby *s, const struct agent_worker *w)
+{
+    bool killed = w->signal == SIGKILL || w->signal == SIGTERM;
+    if (s == NULL || killed || (w->code == 0 && w->signal == 0))
+        return;
+    if (w->progressed)
+        s->policy.progressed = true;
+    if (standby_policy_failed(&s->policy, mono_now_us())) {
+        log_info("no standbys from now on, workers are started afresh: a "
+                 "worker that was one failed early");
+        standby_stop(s);
+    }
+}
+
+pid_t standby_importer(const struct standby *s)
+{
+    return s != NULL ? s->importer : 0;
+}
+
+void standby_importer_ended(struct standby *s)
+{
+    (void)helper_reap(&s->importer);
+    if (s->policy.state != STANDBY_OFF)
+        give_up(s, "the process that imports ahead has ended");
+}
+
+pid_t standby_session(const struct standby *s)
+{
+    return s != NULL ? s->session : -1;
+}
+
+int standby_ready(const struct standby *s)
+{
+    int n = 0;
+    if (s == NULL || s->policy.state == STANDBY_OFF)
+        return -1;
+    for (int i = 0; i < s->conf->nproc; i++)
+        n += s->waiting[i] != NULL && s->waiting[i]->pid != 0;
+    return n;
+}
+
+void standby_stop(struct standby *s)
+{
+    if (s == NULL)
+        return;
+    (void)uv_timer_stop(&s->late);
+    close_channel(s);
+    forget_all(s);
+    if (s->importer > 0)
+        (void)kill(s->importer, SIGKILL); /* not reaped yet */
+}
+
+/* -- the start ------------------------------------------------------------- */
+
+/* Why none can be had here; an empty text: they can. */
+static void find_reason(struct standby *s, char why[STANDBY_WHY_MAX])
+{
+    const struct conf *c = s->conf;
+    const char *text = "";
+    why[0] = '\0';
+    if (!standby_command_read(c->argv, &s->command, why))
+        return;
+    if (c->numa_binding != TOPOLOGY_NONE)
+        text = "with --numa_binding each worker has CPUs of its own, which "
+               "imports read";
+    else if (c->virtual_local_rank)
+        text = "with --virtual_local_rank each worker has a GPU of its own, "
+               "which imports may look for";
+    else if (!pidfd_works())
+        text = "the kernel has no pidfds";
+    (void)snprintf(why, STANDBY_WHY_MAX, "%s", text); /* may be cut */
+}
+
+struct standby *standby_new(uv_loop_t *loop,
+                            const struct conf *conf,
+                            const struct spawn_origin *origin)
+{
+    char why[STANDBY_WHY_MAX];
+    if (conf->standby[0] == '\0' || conf->preflight)
+        return NULL;
+    struct standby *s = calloc(1, sizeof(*s));
+    struct standby_process **waiting =
+        calloc((size_t)conf->nproc, sizeof(*waiting));
+    if (s == NULL || waiting == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for standbys");
+    *s = (struct standby){.magic = STANDBY_MAGIC,
+                          .loop = loop,
+                          .conf = conf,
+                          .origin = origin,
+                          .session = -1,
+                          .chan = -1,
+                          .waiting = waiting};
+    find_reason(s, why);
+    if (why[0] != '\0') {
+        log_info("no standbys, workers are started afresh: %s", why);
+        free(waiting);
+        free(s);
+        return NULL;
+    }
+    (void)uv_timer_init(loop, &s->late); /* cannot fail */
+    s->late.data = s;
+    return s;
+}

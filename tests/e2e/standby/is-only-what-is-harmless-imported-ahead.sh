@@ -1,0 +1,61 @@
+#!/bin/sh
+# Modules whose import reads the worker's place, needs a module of the user's own,
+# starts a thread or a process, or leaves a descriptor or shared memory behind are
+# left out, and so is what imports them: in the round after, each worker imports
+# them itself, and sees what is its own. The others are there.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+command -v python3 >/dev/null || skip 'needs python3'
+PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
+PYTHONPATH=$E2E_DIR/site-packages
+export PYTHONPATH
+
+cp "$E2E_LIB/standbys.py" .
+mkdir site-packages
+echo 'value = "the users own"' >own.py
+cd site-packages || exit 1
+echo 'import os; value = os.environ.get("RANK")' >reads_rank.py
+echo 'import os; value = dict(os.environ)["RANK"]' >reads_all.py
+echo 'import reads_rank; value = reads_rank.value' >above_it.py
+echo 'from own import value' >needs_own.py
+cat >starts_thread.py <<'END'
+import os, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+value = os.getpid()
+END
+echo 'import os, subprocess; p = subprocess.Popen(["sleep", "300"]); value = os.getpid()' \
+    >starts_process.py
+echo 'import os; file = open("/dev/null"); value = os.getpid()' >opens_file.py
+echo 'import os, multiprocessing; lock = multiprocessing.Lock(); value = os.getpid()' \
+    >has_lock.py
+echo 'import os; value = os.getpid(); os.environ.setdefault("SET_AHEAD", "yes")' \
+    >harmless.py
+echo 'raise SystemExit(5)' >fails.py
+cd ..
+cat >program.py <<'END'
+import os, signal, sys
+ahead = set(sys.modules)
+attempt, rank = (os.environ[n] for n in ("TORCHELASTIC_RESTART_COUNT", "RANK"))
+if attempt == "0":
+    import standbys
+    standbys.wait(2)
+    if rank == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+out = []
+for name in ("reads_rank", "reads_all", "above_it"):
+    out.append(name in ahead or __import__(name).value != rank)
+for name in ("starts_thread", "starts_process", "opens_file", "has_lock"):
+    out.append(name in ahead or __import__(name).value != os.getpid())
+out.append("needs_own" in ahead or "own" in ahead)
+out.append("harmless" not in ahead or os.environ.get("SET_AHEAD") != "yes")
+print(out, flush=True)
+sys.exit(any(out))
+END
+background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 --standby=fails,$(cd \
+    site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g; s/,$//'),json \
+    program.py
+ends_with 0 it
+nothing_left it
+grep -q '2 of 2 workers started from a standby' it.err || fail 'no standbys'
+grep -q '2 modules are imported ahead .*, 8 left out' it.err ||
+    fail 'not those were left out'

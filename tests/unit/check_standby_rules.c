@@ -1,0 +1,172 @@
+/* links: launcher/standby/policy launcher/standby/command */
+/* links: launcher/standby/same_env rendezvous/base/err */
+/* What is decided about standbys: when, for which command, for which
+ * environment. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher/standby/command.h"
+#include "launcher/standby/policy.h"
+#include "launcher/standby/same_env.h"
+#include "tests/lib/suite.h"
+
+/* -- when ------------------------------------------------------------------ */
+
+/* Progress starts the importer; the end of the 5 seconds does not once more. */
+START_TEST(test_policy_makes_once_a_round)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_IMPORTER);
+    ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_ready(&p), STANDBY_WANT_FORKS);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
+    standby_policy_round(&p, 2, 0);
+    ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_FORKS);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
+}
+END_TEST
+
+/* A round that begins while the importer imports gets its forks when it is
+ * ready. */
+START_TEST(test_policy_round_during_the_imports_waits)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_IMPORTER);
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_ready(&p), STANDBY_WANT_FORKS);
+}
+END_TEST
+
+START_TEST(test_policy_gives_up_for_good)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_give_up(&p);
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_NOTHING);
+}
+END_TEST
+
+/* used, progressed, after how long it failed, whether the start is suspect */
+static const struct {
+    int used;
+    bool progressed;
+    int64_t after_us;
+    bool suspect;
+} failures[] = {
+    {2, false, 0, true},
+    {2, false, STANDBY_SUSPECT_US - 1, true},
+    {2, false, STANDBY_SUSPECT_US, false},
+    {2, true, 0, false},
+    {0, false, 0, false},
+};
+
+START_TEST(test_policy_suspects_a_standby_that_fails_early)
+{
+    struct standby_policy p = {.state = STANDBY_READY};
+    standby_policy_round(&p, failures[_i].used, 1000);
+    if (failures[_i].progressed)
+        (void)standby_policy_progress(&p);
+    ck_assert_int_eq(standby_policy_failed(&p, 1000 + failures[_i].after_us),
+                     failures[_i].suspect);
+    ck_assert_int_eq(p.state == STANDBY_OFF, failures[_i].suspect);
+}
+END_TEST
+
+/* -- which command --------------------------------------------------------- */
+
+#define WORDS_MAX 8
+
+static const struct {
+    const char *argv[WORDS_MAX];
+    int options, program; /* 0: refused */
+    bool module;
+} commands[] = {
+    {{"/usr/bin/python3", "-u", "a.py", "-m"}, 2, 2, false},
+    {{"python3.11", "-u", "-m", "pkg.a", "x"}, 2, 3, true},
+    {{"python", "-uB", "-W", "ignore", "-Xdev", "a.py"}, 5, 5, false},
+    {{"python", "-X", "dev", "-m", "a"}, 3, 4, true},
+    {{"./a.py"}, 0, 0, false},
+    {{"bash", "a.py"}, 0, 0, false},
+    {{"python", "-c", "pass"}, 0, 0, false},
+    {{"python", "-i", "a.py"}, 0, 0, false},
+    {{"python", "--version"}, 0, 0, false},
+    {{"python", "-"}, 0, 0, false},
+    {{"python"}, 0, 0, false},
+    {{"python", "-m"}, 0, 0, false},
+    {{"python", "-W"}, 0, 0, false},
+    {{"python", "-u", "folder"}, 0, 0, false},
+    {{"python", "-u", ".py"}, 0, 0, false},
+};
+
+START_TEST(test_command_is_read_as_python_reads_it)
+{
+    struct standby_command c;
+    char why[STANDBY_WHY_MAX] = "";
+    char *argv[WORDS_MAX + 1] = {NULL};
+    for (int i = 0; i < WORDS_MAX && commands[_i].argv[i] != NULL; i++)
+        argv[i] = strdup(commands[_i].argv[i]);
+    bool ok = standby_command_read(argv, &c, why);
+    ck_assert_int_eq(ok, commands[_i].program > 0);
+    ck_assert_int_eq(why[0] == '\0', ok);
+    if (ok) {
+        ck_assert_int_eq(c.options, commands[_i].options);
+        ck_assert_int_eq(c.program, commands[_i].program);
+        ck_assert_int_eq(c.module, commands[_i].module);
+    }
+    for (int i = 0; i < WORDS_MAX; i++)
+        free(argv[i]);
+}
+END_TEST
+
+/* -- which environment ----------------------------------------------------- */
+
+static char rank0[] = "RANK=0", rank1[] = "RANK=1", path[] = "PATH=/bin",
+            omp[] = "OMP_NUM_THREADS=1", omp2[] = "OMP_NUM_THREADS=2",
+            ranks[] = "RANKS=1", bare[] = "RANK";
+
+START_TEST(test_env_of_a_place_may_differ)
+{
+    char *ahead[] = {rank0, path, bare, omp, ranks, NULL};
+    char *worker[] = {ranks, omp, rank1, path, NULL};
+    same_env_strip(ahead);
+    ck_assert_ptr_eq(ahead[0], path);
+    ck_assert_ptr_eq(ahead[1], omp);
+    ck_assert_ptr_eq(ahead[2], ranks);
+    ck_assert_ptr_null(ahead[3]);
+    ck_assert_ptr_null(same_env_differs(ahead, worker));
+}
+END_TEST
+
+START_TEST(test_env_of_anything_else_may_not)
+{
+    char *ahead[] = {path, omp, NULL};
+    char *other[] = {path, omp2, NULL};
+    char *more[] = {path, omp, ranks, NULL};
+    char *less[] = {path, NULL};
+    ck_assert_str_eq(same_env_differs(ahead, other), omp2);
+    ck_assert_str_eq(same_env_differs(ahead, more), ranks);
+    ck_assert_str_eq(same_env_differs(ahead, less), omp);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("standby_rules");
+    TCase *tc = tcase_create("fast");
+    tcase_add_test(tc, test_policy_makes_once_a_round);
+    tcase_add_test(tc, test_policy_round_during_the_imports_waits);
+    tcase_add_test(tc, test_policy_gives_up_for_good);
+    tcase_add_loop_test(tc, test_policy_suspects_a_standby_that_fails_early, 0,
+                        (int)(sizeof(failures) / sizeof(failures[0])));
+    tcase_add_loop_test(tc, test_command_is_read_as_python_reads_it, 0,
+                        (int)(sizeof(commands) / sizeof(commands[0])));
+    tcase_add_test(tc, test_env_of_a_place_may_differ);
+    tcase_add_test(tc, test_env_of_anything_else_may_not);
+    suite_add_tcase(suite, tc);
+    return suite_run(suite);
+}
