@@ -20,14 +20,11 @@ SHOWN_MAX = 20  # differences in an error
 
 def _layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """The model, and what is in DistributedDataParallel and torch.compile."""
-    while True:
-        yield model
-        if isinstance(model, (DistributedDataParallel, torch.nn.DataParallel)):
-            model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        else:
-            return
+    inner: Any = model
+    while inner is not None:
+        yield inner
+        wrapped = isinstance(inner, (DistributedDataParallel, torch.nn.DataParallel))
+        inner = inner.module if wrapped else getattr(inner, "_orig_mod", None)
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:

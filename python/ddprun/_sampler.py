@@ -33,8 +33,6 @@ class StatefulSampler(Sampler[int]):
 
     `batches` counts what the loop has taken. A plain `for batch in loader` is
     right without num_workers only: with them the loader is ahead of the loop.
-    And it draws from PyTorch's generator once more in a resumed epoch, so that
-    dropout is not the same to the bit.
     """
 
     def __init__(
@@ -53,7 +51,8 @@ class StatefulSampler(Sampler[int]):
         self.world = place().world if world is None else world
         self.epoch = 0
         self.position = 0  # samples of the epoch that all ranks have taken
-        self._counted = False  # by `batches`, not by __iter__
+        self._counted = False  # by `batches` or `taken`, not by __iter__
+        self._generator: Optional[torch.Tensor] = None  # see `resume_generator`
         conf = SamplerConf(
             ctypes.sizeof(SamplerConf), self.samples, self.rank, self.world, seed, shuffle, drop_last
         )
@@ -70,7 +69,7 @@ class StatefulSampler(Sampler[int]):
     def left(self) -> int:
         """Samples of this rank in the rest of the epoch."""
         call("ddp_sampler_seek", self._handle, self.epoch, self.position)
-        return lib.ddp_sampler_left(self._handle)
+        return int(lib.ddp_sampler_left(self._handle))
 
     def set_epoch(self, epoch: int) -> None:
         """As DistributedSampler's; the epoch that is under way goes on."""
@@ -80,6 +79,9 @@ class StatefulSampler(Sampler[int]):
     def _indices(self) -> Iterator[int]:
         """The rest of the epoch for this rank. Another iteration may move the
         handle in between."""
+        if self._generator is not None:
+            torch.set_rng_state(self._generator)
+            self._generator = None
         epoch, position = self.epoch, self.position
         room = (c_uint32 * CHUNK)()
         while True:
@@ -102,16 +104,19 @@ class StatefulSampler(Sampler[int]):
             yield index
         self._over()
 
-    def _iterator(self, loader: "Iterable[Any]") -> Iterator[Any]:
-        """An iterator of a loader draws the seed of its workers from PyTorch's
-        generator. In a resumed epoch that would be once more than in one that
-        was not disturbed: so it draws from one of this epoch's own."""
-        kept = torch.get_rng_state()
-        torch.default_generator.manual_seed(hash((self.seed, self.epoch, self.rank)))
-        try:
-            return iter(loader)
-        finally:
-            torch.set_rng_state(kept)
+    def resume_generator(self, state: torch.Tensor) -> None:
+        """PyTorch's generator gets this state when the first index is asked for:
+        a loader draws from it before, and in an epoch that is resumed it would
+        be once more than in one that was not disturbed. ddprun.snapshot calls
+        this."""
+        if self.position > 0:
+            self._generator = state
+
+    def taken(self, samples: int) -> None:
+        """For frameworks that have the loop: this rank has taken so many samples
+        of the epoch. From the first call on nothing else counts."""
+        self._counted = True
+        self.position = min(samples, len(self)) * self.world
 
     def batches(self, loader: "Iterable[Any]") -> Iterator[Any]:
         """The batches of a loader that has this sampler, counted as the loop
@@ -122,7 +127,7 @@ class StatefulSampler(Sampler[int]):
         self._counted = True
         try:
             left = self.left()
-            for batch in self._iterator(loader):
+            for batch in loader:
                 taken = min(size, left)
                 left -= taken
                 self.position += taken * self.world

@@ -50,6 +50,7 @@ from ._libddp import (
     lib,
     usage,
 )
+from ._sampler import StatefulSampler
 from ._tree import DTYPE_OF, DTYPES, Writer, bytes_of, unflatten
 
 STRUCTURE = "ddprun.structure"
@@ -187,7 +188,7 @@ class State:
         if self._cuda:
             self._stream = torch.cuda.current_stream()
             conf.stream = self._stream.cuda_stream or None
-        return call("ddp_keeper_new", handle(), comm(), ctypes.byref(conf))
+        return int(call("ddp_keeper_new", handle(), comm(), ctypes.byref(conf)))
 
     # -- what a rank has for itself --
 
@@ -231,6 +232,9 @@ class State:
         _parts.load_values(self.per_rank, tree)
         if rng is not None and self._rng:
             _rng.restore(rng)
+            for x in self.extra.values():
+                if isinstance(x, StatefulSampler):
+                    x.resume_generator(torch.get_rng_state())
 
     # -- load --
 

@@ -50,7 +50,8 @@ DTYPE_OF = {number: dtype for dtype, number in DTYPES.items()}
 
 def dense_order(t: torch.Tensor) -> Optional[list[int]]:
     """The order of dims in which the memory of `t` is dense; None: in none."""
-    order = sorted(range(t.dim()), key=lambda i: (-t.stride(i), i))
+    strides = t.stride()
+    order = sorted(range(t.dim()), key=lambda i: (-strides[i], i))
     return order if t.permute(order).is_contiguous() else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -53,13 +55,24 @@ def test_a_loop_goes_on_at_the_next_sample(workers: int) -> None:
     assert got == whole
 
 
-def test_batches_leaves_the_generator_alone() -> None:
+@pytest.mark.parametrize("taken", [1, 3, 7])
+def test_a_resumed_loop_draws_no_more_than_an_undisturbed_one(taken: int, tmp_path: Path) -> None:
+    """An iterator of a loader draws a seed from PyTorch's generator."""
     s = sampler()
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    for _ in s.batches(DataLoader(range(50), batch_size=8, sampler=s)):
-        pass
-    assert torch.equal(torch.get_rng_state(), before)
+    state = ddprun.snapshot(torch.nn.Linear(1, 1), folder=tmp_path, extra={"data": s})
+    draws = []
+    for epoch in range(2):
+        for i, _ in enumerate(DataLoader(range(50), batch_size=8, sampler=s)):
+            draws.append(torch.rand(1).item())
+            if epoch == 0 and i + 1 == taken:
+                state.save(1, disk=True)
+    state.close()
+    again, s = [], sampler()
+    state = ddprun.snapshot(torch.nn.Linear(1, 1), folder=tmp_path, extra={"data": s})
+    while s.epoch < 2:
+        again += [torch.rand(1).item() for _ in DataLoader(range(50), batch_size=8, sampler=s)]
+    state.close()
+    assert again == draws[taken:]
 
 
 def test_the_rest_is_dealt_to_another_world() -> None:
