@@ -212,6 +212,7 @@ help:
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
+	@echo 'make bench-python-snapshot  ddprun.snapshot beside torch.save and async_save'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make wheel      the Python package for x86_64 and aarch64, in build-wheel/dist'
 	@echo 'make check-python   its wheels, its module beside PyTorch'

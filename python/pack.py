@@ -33,7 +33,8 @@ def project_of(folder: Path) -> dict[str, Any]:
     import tomllib  # not there before Python 3.11
 
     with open(folder / "pyproject.toml", "rb") as file:
-        return tomllib.load(file)["project"]
+        project: dict[str, Any] = tomllib.load(file)["project"]
+    return project
 
 
 def pinned(requirement: str, version: str) -> str:

@@ -8,8 +8,27 @@ killed worker or node costs one step (`snapshot`). See docs/python.md.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._job import Place, beat, place, should_stop
 from ._libddp import Error, version
 
 __version__ = version()
-__all__ = ["Error", "Place", "beat", "place", "should_stop"]
+__all__ = ["Error", "Place", "State", "StatefulSampler", "beat", "place", "should_stop", "snapshot"]
+
+if TYPE_CHECKING:
+    from ._sampler import StatefulSampler
+    from ._snapshot import State, snapshot
+
+
+def __getattr__(name: str) -> Any:
+    """What needs PyTorch is imported when it is asked for."""
+    if name == "StatefulSampler":
+        from ._sampler import StatefulSampler
+
+        return StatefulSampler
+    if name in ("State", "snapshot"):
+        from . import _snapshot
+
+        return getattr(_snapshot, name)
+    raise AttributeError(f"module 'ddprun' has no attribute {name!r}")

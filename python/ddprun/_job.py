@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from ctypes import c_int32
 from dataclasses import dataclass
 from typing import Optional
 
-from ._libddp import Error, call, lib
+from ._libddp import call, lib, usage
 
 _I32, _MAX = 6, 2  # DDP_I32, DDP_MAX
 
@@ -35,23 +36,32 @@ class _Job:
         self.handle: Optional[int] = None
         self.comm_handle: Optional[int] = None
         self.forked = False
+        self.catches = False  # SIGTERM, for should_stop
 
     def get(self) -> int:
         if self.forked:
-            raise Error(2, "a forked child of a worker has no place in the job; call ddprun in the worker itself")
+            raise usage("a forked child of a worker has no place in the job; call ddprun in the worker itself")
         if self.handle is None:
             self.handle = call("ddp_init")
         return self.handle
 
     def comm(self) -> int:
-        """The communicator of should_stop. Collective, the first time."""
         if self.comm_handle is None:
             self.comm_handle = call("ddp_comm_new", self.get(), None)
         return self.comm_handle
 
+    def catch(self) -> None:
+        """SIGTERM only sets a flag from now on, unless the program has a handler
+        of its own. Only once all ranks have met: see ddp_comm_new."""
+        if not self.catches and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            call("ddp_stop_on_signal", self.get(), int(signal.SIGTERM))
+            self.catches = True
+
     def forget(self) -> None:
         self.handle = self.comm_handle = None
         self.forked = True
+        if self.catches:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 _job = _Job()
@@ -61,6 +71,11 @@ os.register_at_fork(after_in_child=_job.forget)
 def handle() -> int:
     """struct ddp *, for the other files of this package."""
     return _job.get()
+
+
+def comm() -> int:
+    """struct ddp_comm *, of all ranks; they meet in the first call."""
+    return _job.comm()
 
 
 def place() -> Place:
@@ -95,16 +110,19 @@ def should_stop() -> bool:
     launcher was told to end, or the scheduler takes the node away.
 
     Collective: all ranks call it at the same steps and get the same answer. It
-    costs one small all-reduce over TCP. A job that has called it once is asked
-    this way, and gets --shutdown_timeout to leave.
+    costs one small all-reduce over TCP. From the first call on SIGTERM does not
+    end this process (unless it has a handler of its own, which stays); it has
+    --shutdown_timeout to leave.
 
     Error: a rank died, as in any collective.
     """
     d = _job.get()
-    mine = lib.ddp_should_stop(d) != 0
-    if lib.ddp_world(d) == 1:
-        return mine
-    flag = c_int32(mine)
+    alone = lib.ddp_world(d) == 1
+    c = None if alone else _job.comm()
+    _job.catch()
+    flag = c_int32(lib.ddp_should_stop(d) != 0)
+    if alone:
+        return flag.value != 0
     at = ctypes.byref(flag)
-    call("ddp_comm_all_reduce", _job.comm(), at, at, 1, _I32, _MAX)
+    call("ddp_comm_all_reduce", c, at, at, 1, _I32, _MAX)
     return flag.value != 0

@@ -31,7 +31,7 @@ KV_MAX = 256
 NAME_MAX = 256
 
 # enum ddp_status, as far as this package looks at it.
-USAGE, NOINPUT, CONFIG = 2, 66, 78
+USAGE, CONFLICT, NOINPUT, NOMEM, IO, CONFIG = 2, 65, 66, 71, 74, 78
 
 
 class Error(Exception):
@@ -129,11 +129,13 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ddp_run_id": (c_char_p, [c_void_p]),
     "ddp_beat": (None, [c_void_p, c_int64]),
     "ddp_should_stop": (c_int, [c_void_p]),
+    "ddp_stop_on_signal": (c_int, [c_void_p, c_int, _ERR]),
     "ddp_comm_new": (c_void_p, [c_void_p, c_void_p, _ERR]),
     "ddp_comm_all_reduce": (
         c_int,
         [c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_int, _ERR],
     ),
+    "ddp_comm_broadcast": (c_int, [c_void_p, c_void_p, c_size_t, c_int, _ERR]),
     "ddp_comm_free": (None, [c_void_p]),
     "ddp_keeper_new": (c_void_p, [c_void_p, c_void_p, POINTER(KeeperConf), _ERR]),
     "ddp_keeper_save": (

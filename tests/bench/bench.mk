@@ -1,6 +1,6 @@
 # Benches. Included by the Makefile, whose lists, flags and functions it uses.
 
-.PHONY: bench bench-rdzv bench-store bench-snapshot bench-train
+.PHONY: bench bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
@@ -28,6 +28,13 @@ $(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
 bench-snapshot: $(BENCH_SNAPSHOT)
 	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
+
+# DDPRUN_TORCH=PYTHON, BENCH_ARGS=LAYERS (GPT-2 has 12)
+bench-python-snapshot: all
+	PYTHONPATH=python DDPRUN_LIBDDP=$(CURDIR)/$(B)/libddp.so \
+		PYTHON_EXEC=$(or $(DDPRUN_TORCH),$(CURDIR)/build-torch/bin/python) \
+		$(B)/ddprun --standalone --snapshot_memory=50% \
+		tests/bench/snapshot/stall.py $(BENCH_ARGS)
 
 # The parts have tables of their own with more rows; BENCH_ARGS=--markdown
 # prints them all as one page.

@@ -1,0 +1,451 @@
+"""The state of a training program, kept in memory and on disk.
+
+Happy path: `snapshot` makes a keeper, asks it for the newest state that any rank
+holds, compares that with the program, and gives each part its own. `save` walks
+the parts and hands pointers to libddp, which copies the bytes.
+
+The structure of the state (what is where, numbers, text) is JSON in a tensor of
+its own, STRUCTURE; the tensors stand beside it under readable names. What a rank
+has for itself goes as libddp's state of the rank, as compressed JSON.
+
+Failure modes. The snapshot is of another program: an Error lists the
+differences, before anything was changed. The disk is full: `unsaved` and a
+warning say so, and training goes on. A rank died: Error, as from any collective;
+the launcher starts the next round.
+
+On GPUs libddp copies in the order of the stream. It cannot know PyTorch's
+collectives: one that was aborted leaves nonsense in the gradients. So `save`
+waits for the stream first if there are other ranks, and a rank that dies before
+takes the gathering of the ranks' states with it, without which no rank's save
+counts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import warnings
+import zlib
+from ctypes import c_int64, c_size_t
+from typing import Any, Callable, Iterator, Optional, Union
+
+import torch
+
+from . import _parts, _rng
+from ._job import comm, handle, place
+from ._libddp import (
+    CONFIG,
+    CONFLICT,
+    IO,
+    NOINPUT,
+    NOMEM,
+    Error,
+    Kept,
+    KeeperConf,
+    PlaceFn,
+    Tensor,
+    call,
+    lib,
+    usage,
+)
+from ._sampler import StatefulSampler
+from ._tree import DTYPE_OF, DTYPES, Writer, bytes_of, unflatten
+
+STRUCTURE = "ddprun.structure"
+FORMAT = 1
+PAGE = 4096  # STRUCTURE and the states of the ranks have whole pages
+_I64, _MAX = 5, 2  # DDP_I64, DDP_MAX
+
+Prepare = Callable[[int, "dict[str, Any]"], None]
+
+
+def _pages(n: int) -> int:
+    return -(-n // PAGE) * PAGE
+
+
+def _compact(tree: Any) -> bytes:
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
+class _Loaded:
+    """What comes from a keeper: room for each tensor, as it is asked for."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.error: Optional[Exception] = None
+        self.place = PlaceFn(self._place)
+
+    def _place(self, _: Any, wanted: Any) -> Optional[int]:
+        try:
+            t = wanted.contents
+            room = torch.empty(tuple(t.shape[: t.dims]), dtype=DTYPE_OF[t.dtype])
+            self.tensors[t.name.decode()] = room
+            return room.data_ptr() or None
+        except Exception as e:  # must not end in ctypes
+            self.error = e
+            return None
+
+    def structure(self) -> Any:
+        """The JSON."""
+        if self.error is not None:
+            raise self.error
+        if STRUCTURE not in self.tensors:
+            raise usage("the snapshot was not written by ddprun.snapshot; use another folder")
+        structure = json.loads(bytes_of(self.tensors.pop(STRUCTURE)))
+        if structure["format"] != FORMAT:
+            raise Error(CONFIG, "a newer version of ddprun wrote the snapshot; use that one")
+        return structure
+
+
+class _Table:
+    """Tensors as libddp wants them. From save to save often only the pointers
+    change, or nothing."""
+
+    def __init__(self) -> None:
+        self.layout: list[tuple[str, torch.dtype, torch.Size]] = []
+        self.rows: Any = (Tensor * 0)()
+
+    def of(self, tensors: "dict[str, torch.Tensor]") -> Any:
+        layout = [(name, t.dtype, t.shape) for name, t in tensors.items()]
+        if layout != self.layout:
+            self._build(layout)
+        for row, t in zip(self.rows, tensors.values()):
+            row.data = t.data_ptr()
+        return self.rows
+
+    def _build(self, layout: "list[tuple[str, torch.dtype, torch.Size]]") -> None:
+        self.rows = (Tensor * len(layout))()
+        for row, (name, dtype, shape) in zip(self.rows, layout):
+            row.name, row.dtype, row.dims = name.encode(), DTYPES[dtype], len(shape)
+            for i, n in enumerate(shape):
+                row.shape[i] = n
+        self.layout = layout
+
+
+class State:
+    """What `snapshot` returns.
+
+    step: of the snapshot that was loaded, or of the last save; 0 at first.
+    restored: whether there was a snapshot.
+    from_memory: it came from memory, not from a disk.
+    why: which newer snapshot was refused, and why; "" if none was.
+    unsaved: why the last save to disk failed; "" if it did not.
+    extra, per_rank: the dicts that were given; saved with each save.
+    """
+
+    def __init__(
+        self,
+        given: "tuple[Any, ...]",
+        folder: Optional[str],
+        disk_every: int,
+        keep: int,
+        extra: "dict[str, Any]",
+        per_rank: "dict[str, Any]",
+        rng: bool,
+        overlap: bool,
+        memory: bool,
+    ) -> None:
+        self.step = 0
+        self.restored = self.from_memory = False
+        self.why = self.unsaved = ""
+        self.extra, self.per_rank = extra, per_rank
+        self._parts, self._rng = _parts.named(given), rng
+        self._of_rank_0 = _parts.with_buffers_of_rank_0(given)
+        self._folder, self._disk_every = folder, disk_every
+        self._on_disk = -1  # the last step that was ordered to the disk
+        self._table = _Table()
+        self._held: Any = None  # what libddp may still read
+        self._cuda = any(t.is_cuda for t in self._tensors())
+        self._overlap = overlap and not self._cuda
+        self._world = place().world
+        self._pid = os.getpid()
+        self._keeper: Optional[int] = self._open(keep, memory)
+        atexit.register(self.close)
+        if self._overlap:
+            for part in self._parts.values():
+                if isinstance(part, torch.optim.Optimizer):
+                    part.register_step_pre_hook(lambda *_: self.settle())
+
+    def _tensors(self) -> Iterator[torch.Tensor]:
+        for part in self._parts.values():
+            if isinstance(part, torch.nn.Module):
+                yield from part.parameters()
+                yield from part.buffers()
+
+    def _open(self, keep: int, memory: bool) -> int:
+        self._rank_max = self._agree_on_room()
+        conf = KeeperConf(
+            size=ctypes.sizeof(KeeperConf),
+            folder=os.fspath(self._folder).encode() if self._folder else None,
+            keep=keep,
+            no_memory=not memory,
+            gpu=self._cuda,
+            later=self._overlap,
+            rank_state_max=self._rank_max,
+        )
+        if self._cuda:
+            self._stream = torch.cuda.current_stream()
+            conf.stream = self._stream.cuda_stream or None
+        return int(call("ddp_keeper_new", handle(), comm(), ctypes.byref(conf)))
+
+    # -- what a rank has for itself --
+
+    def _rank_state(self) -> bytes:
+        tree = {name: _parts.own_state(x) for name, x in self.per_rank.items()}
+        if self._rng:
+            tree["ddprun.rng"] = _rng.capture()
+        if not tree:
+            return b""
+        text = _compact(Writer(inline=True).write(tree, "per_rank"))
+        return zlib.compress(text, 1)
+
+    def _agree_on_room(self) -> int:
+        """The same on all ranks, with room for what grows a little."""
+        mine = len(self._rank_state())
+        n = c_int64(_pages(mine + mine // 4 + 1024) if mine else 0)
+        if self._world > 1:
+            at = ctypes.byref(n)
+            call("ddp_comm_all_reduce", comm(), at, at, 1, _I64, _MAX)
+        return n.value
+
+    def _put_rank_state(self) -> None:
+        if self._rank_max == 0:
+            return
+        mine = self._rank_state()
+        if len(mine) > self._rank_max:
+            raise usage(
+                f"per_rank has grown to {len(mine)} bytes, at most {self._rank_max} fit: give it its full size "
+                "before ddprun.snapshot, or put it into extra if all ranks have the same"
+            )
+        call("ddp_keeper_set_rank_state", self._keeper, mine, len(mine))
+
+    def _take_rank_state(self) -> None:
+        """That of this rank's number; a rank that is new keeps its own."""
+        n = c_size_t()
+        at = lib.ddp_keeper_rank_state(self._keeper, place().rank, ctypes.byref(n))
+        if at is None or n.value == 0:
+            return
+        tree = unflatten(json.loads(zlib.decompress(ctypes.string_at(at, n.value))), {})
+        rng = tree.pop("ddprun.rng", None)
+        _parts.load_values(self.per_rank, tree)
+        if rng is not None and self._rng:
+            _rng.restore(rng)
+            for x in self.extra.values():
+                if isinstance(x, StatefulSampler):
+                    x.resume_generator(torch.get_rng_state())
+
+    # -- load --
+
+    def _load(self, prepare: Optional[Prepare]) -> None:
+        loaded = _Loaded()
+        kept = Kept(size=ctypes.sizeof(Kept))
+        try:
+            call("ddp_keeper_load_into", self._keeper, loaded.place, None, None, 0, ctypes.byref(kept))
+        except Error as e:
+            if e.code == NOINPUT:
+                return
+            raise
+        saved = unflatten(loaded.structure(), loaded.tensors)
+        if prepare is not None:
+            prepare(kept.step, saved["extra"])
+        _parts.check(self._parts, saved["parts"])
+        for name, part in self._parts.items():
+            _parts.load(name, part, saved["parts"][name])
+        _parts.load_values(self.extra, saved["extra"])
+        self._take_rank_state()
+        self.step, self.restored = kept.step, True
+        self.from_memory, self.why = kept.memory, kept.why.decode(errors="replace")
+        self._on_disk = -1 if kept.memory else kept.step
+
+    # -- save --
+
+    def _collect(self) -> "dict[str, torch.Tensor]":
+        """All tensors by name, the structure among them."""
+        writer = Writer()
+        parts = {name: writer.write(part.state_dict(), name) for name, part in self._parts.items()}
+        extra = {name: _parts.own_state(x) for name, x in self.extra.items()}
+        text = _compact({"format": FORMAT, "parts": parts, "extra": writer.write(extra, "extra")})
+        tensors = writer.tensors
+        tensors[STRUCTURE] = torch.frombuffer(bytearray(text.ljust(_pages(len(text)))), dtype=torch.uint8)
+        return tensors
+
+    def _still(self, tensors: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """With copies of what may change before the optimizer's next step."""
+        waits = set()
+        for part in self._parts.values():
+            if isinstance(part, torch.optim.Optimizer):
+                waits |= {p.data_ptr() for group in part.param_groups for p in group["params"]}
+                waits |= {
+                    x.data_ptr() for state in part.state.values() for x in state.values() if isinstance(x, torch.Tensor)
+                }
+        return {name: t if t.data_ptr() in waits else t.clone() for name, t in tensors.items()}
+
+    def _take_buffers_of_rank_0(self, tensors: "dict[str, torch.Tensor]") -> None:
+        """So that all ranks save the same; the model's own stay as they are."""
+        buffers = {b.data_ptr() for model in self._of_rank_0 for b in model.buffers()}
+        names = [name for name, t in tensors.items() if t.data_ptr() in buffers and t.numel() > 0]
+        if self._world == 1 or not names:
+            return
+        names.sort(key=lambda name: -tensors[name].element_size())  # so all are aligned
+        if place().rank == 0:
+            all_bytes = torch.cat([tensors[name].reshape(-1).view(torch.uint8).cpu() for name in names])
+        else:
+            n = sum(tensors[name].numel() * tensors[name].element_size() for name in names)
+            all_bytes = torch.empty(n, dtype=torch.uint8)
+        call("ddp_comm_broadcast", comm(), all_bytes.data_ptr(), all_bytes.numel(), 0)
+        at = 0
+        for name in names:
+            t = tensors[name]
+            n = t.numel() * t.element_size()
+            tensors[name] = all_bytes[at : at + n].view(t.dtype).reshape(t.shape)
+            at += n
+
+    def _wait_for_stream(self) -> None:
+        """See the top. And the keeper's stream comes after the current one."""
+        current = torch.cuda.current_stream()
+        if self._world > 1:
+            current.synchronize()
+        elif current != self._stream:
+            self._stream.wait_stream(current)
+
+    def save(self, step: int, *, disk: Optional[bool] = None) -> None:
+        """Keeps the state after `step`: in memory, and every `disk_every` steps,
+        or with disk=True, on disk too. Returns when it is copied; with
+        `overlap` before that.
+
+        Collective: call it on all ranks with the same step.
+
+        Error: a rank died, or there is something that cannot be kept. A disk
+        that fails is no error: `unsaved` says why, and a warning.
+        """
+        if self._keeper is None:
+            raise usage("this state is closed")
+        if disk is None:
+            disk = self._disk_every > 0 and step % self._disk_every == 0
+        disk = disk and self._folder is not None
+        self.settle()
+        self._put_rank_state()
+        tensors = self._collect()
+        self._take_buffers_of_rank_0(tensors)
+        if self._overlap:
+            tensors = self._still(tensors)
+        if self._cuda:
+            self._wait_for_stream()
+        self._hand_over(step, tensors, disk)
+        if self._cuda and torch.cuda.current_stream() != self._stream:
+            torch.cuda.current_stream().wait_stream(self._stream)
+        self._held = tensors if self._overlap else None
+        self.step = step
+
+    def _hand_over(self, step: int, tensors: "dict[str, torch.Tensor]", disk: bool) -> None:
+        """An IO or CONFLICT is of an earlier save, and this one goes on."""
+        rows = self._table.of(tensors)
+        try:
+            call("ddp_keeper_save", self._keeper, step, rows, len(rows), None, 0, disk)
+            failed = None
+        except Error as e:
+            if e.code not in (IO, CONFLICT, NOMEM):
+                raise
+            failed = e
+            if not self.unsaved:
+                warnings.warn(f"a snapshot was not saved, training goes on: {e}", RuntimeWarning, stacklevel=3)
+            self.unsaved = str(e)
+        if disk and (failed is None or failed.code != NOMEM):
+            self._on_disk = step
+        if disk and failed is None:
+            self.unsaved = ""
+
+    def settle(self) -> None:
+        """Waits until the last save is copied and counts."""
+        if self._keeper is not None and self._held is not None:
+            lib.ddp_keeper_settle(self._keeper)
+            self._held = None
+
+    def flush(self) -> None:
+        """Waits until the last save is on disk; writes it if it is in memory
+        only. Call it on all ranks, before the program leaves.
+
+        Error: it cannot be written.
+        """
+        if self._keeper is None:
+            return
+        if self._folder is not None and self._on_disk != self.step:
+            self.save(self.step, disk=True)
+        call("ddp_keeper_wait", self._keeper)
+        if self._folder is not None and self._on_disk != self.step:
+            raise Error(NOMEM, self.unsaved)
+
+    @property
+    def no_memory(self) -> str:
+        """Why this rank does not save to memory; "" if it does, or another rank
+        of its node does."""
+        return "" if self._keeper is None else lib.ddp_keeper_no_memory(self._keeper).decode(errors="replace")
+
+    def close(self) -> None:
+        """Waits for what is being written, and gives the memory back. What is
+        kept in the launcher's memory stays there."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None or os.getpid() != self._pid:
+            return
+        atexit.unregister(self.close)
+        try:
+            call("ddp_keeper_wait", keeper)
+        except Error as e:
+            warnings.warn(f"the last snapshot was not saved: {e}", RuntimeWarning, stacklevel=2)
+        lib.ddp_keeper_free(keeper)
+
+
+def snapshot(
+    *parts: Any,
+    folder: "Optional[Union[str, os.PathLike[str]]]" = None,
+    disk_every: int = 0,
+    keep: int = 2,
+    extra: "Optional[dict[str, Any]]" = None,
+    per_rank: "Optional[dict[str, Any]]" = None,
+    rng: bool = True,
+    overlap: bool = False,
+    memory: bool = True,
+    prepare: Optional[Prepare] = None,
+) -> State:
+    """Keeps the state of a data-parallel job, and restores the newest there is.
+
+    Collective: call it on all ranks, when the parts are made and before the
+    first step.
+
+    parts: the model (also inside DistributedDataParallel or torch.compile),
+        optimizers, schedulers, a GradScaler, and whatever has state_dict() and
+        load_state_dict(). In the same order each time. All ranks hold the same
+        state.
+    folder, disk_every, keep: where snapshots go to every so many steps, and how
+        many stay. Without a folder they are in memory only: they survive
+        workers and nodes, not the launchers of all nodes.
+    extra: what else all ranks share: numbers, text, tensors, objects with a
+        state (a StatefulSampler). It is `State.extra` and may be changed.
+    per_rank: the same, but each rank's own; a rank of another world gets that of
+        its number, if there was one.
+    rng: keep the random generators of Python, numpy and PyTorch, per rank.
+    overlap: let `save` return before the copy; only for programs whose
+        parameters nothing but the given optimizers changes. Without GPUs.
+    memory: False keeps nothing in the launcher's memory.
+    prepare: is called with the step and the extra of a snapshot before the parts
+        get their state: add there what was added to the program while it ran,
+        such as a group of parameters.
+
+    Error: the snapshot is of another program (the text has all differences), is
+    damaged or cannot be read; a part is sharded (FSDP, ZeRO); a rank died.
+    """
+    state = State(
+        parts,
+        folder=os.fspath(folder) if folder is not None else None,
+        disk_every=disk_every,
+        keep=keep,
+        extra=extra if extra is not None else {},
+        per_rank=per_rank if per_rank is not None else {},
+        rng=rng,
+        overlap=overlap,
+        memory=memory,
+    )
+    state._load(prepare)
+    return state

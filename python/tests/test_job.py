@@ -1,0 +1,161 @@
+"""Jobs under ddprun: what is killed costs a step at most, and the result is the
+undisturbed run's to the bit. KILLS=50 kills more (make check-long)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+from conftest import HERE, Job
+
+Start = Callable[..., Job]
+STEPS = 120
+KILLS = int(os.environ.get("KILLS", 4))
+
+
+def lines(jobs: "list[Job]") -> "list[str]":
+    return [line for job in jobs for line in job.text().splitlines()]
+
+
+def digest(text: str) -> str:
+    found = re.findall(r"digest (\w+)", text)
+    assert len(found) == 1, text
+    return found[0]
+
+
+def begun(text: str) -> "list[tuple[int, str]]":
+    """(step, where from) of each start."""
+    return [(int(step), where) for step, where in re.findall(r"began (\d+) of \d+ from (\w+)", text)]
+
+
+def last_step(text: str) -> int:
+    return max((int(step) for step in re.findall(r"step (\d+) rank", text)), default=0)
+
+
+def worker_of(job: Job, rank: int) -> int:
+    """The pid of that rank's newest process."""
+    return int(re.findall(rf"pid (\d+) rank {rank}\b", job.text())[-1])
+
+
+def wait_step(jobs: "list[Job]", step: int, starts: int = 1, limit: float = 90) -> int:
+    """Until that step was taken after so many starts; the last step."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        text = "\n".join(lines(jobs))
+        found = begun(text)
+        if len(found) >= starts and last_step(text) >= step:
+            return last_step(text)
+        time.sleep(0.02)
+    raise AssertionError(f"step {step} was not taken in {limit} s:\n" + "\n".join(lines(jobs)))
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of two workers that nothing happened to."""
+    job = Job(
+        tmp_path_factory.mktemp("undisturbed"), "job", ["--standalone", "--nproc_per_node=2", TRAIN, str(STEPS)], {}
+    )
+    return digest(job.wait())
+
+
+TRAIN = str(HERE / "train.py")
+
+
+@pytest.mark.parametrize("env", [{}, {"OVERLAP": "1", "WORKERS": "2"}], ids=["plain", "overlap-and-loader-workers"])
+def test_killed_workers_cost_a_step_and_no_bit(ddprun: Start, undisturbed: str, env: "dict[str, str]") -> None:
+    job = ddprun(
+        "--standalone", "--nproc_per_node=2", f"--max_restarts={KILLS}", TRAIN, STEPS, PAUSE="0.02", **env
+    )
+    kills = max(1, KILLS // 2)
+    for i in range(kills):
+        seen = wait_step([job], (i + 1) * STEPS // (kills + 2), starts=i + 1)
+        os.kill(worker_of(job, i % 2), signal.SIGKILL)
+        job.wait_for_starts(i + 2, begun)
+        step, where = begun(job.text())[-1]
+        assert where == "memory" and step >= seen - 1
+    assert digest(job.wait()) == undisturbed
+
+
+def test_killed_agents_and_nodes_cost_a_step_and_no_bit(ddprun: Start, undisturbed: str) -> None:
+    """Two launchers at a daemon; one of them is killed whole, or its agent, and
+    is started again. The memory of the other one has the state."""
+    endpoint = f"127.0.0.1:{free_port()}"
+    ddprun(f"--listen={endpoint}", program="ddprdzvd", name="daemon").wait_for("serving on port")
+    line = ["--nnodes=2", "--nproc_per_node=1", f"--rdzv_endpoint={endpoint}", "--max_restarts=0", TRAIN, STEPS]
+
+    def node(name: str) -> Job:
+        return ddprun(*line, name=name, PAUSE="0.02")
+
+    jobs = [node("a0"), node("b0")]
+    alive = list(jobs)
+    for i in range(KILLS):
+        seen = wait_step(jobs, (i + 1) * STEPS // (KILLS + 2), starts=i + 1)
+        victim = alive[i % 2]
+        agents = victim.children()
+        if i // 2 % 2 == 0:
+            os.kill(victim.process.pid, signal.SIGKILL)
+        for pid in agents:
+            os.kill(pid, signal.SIGKILL)
+        victim.process.wait(30)
+        alive[i % 2] = node(f"{'ab'[i % 2]}{i + 1}")
+        jobs.append(alive[i % 2])
+        wait_step(jobs, seen, starts=i + 2)
+        starts = begun("\n".join(lines(jobs)))
+        assert all(where == "memory" for _, where in starts[1:]), starts
+        assert max(step for step, _ in starts) >= seen - 1
+    for job in alive:
+        job.wait()
+    assert digest("\n".join(lines(jobs))) == undisturbed
+
+
+def test_a_preempted_job_goes_on_where_it_left(ddprun: Start, undisturbed: str) -> None:
+    line = ["--standalone", "--nproc_per_node=2", TRAIN, STEPS, "ckpt"]
+    job = ddprun(*line, PAUSE="0.02")
+    wait_step([job], STEPS // 3)
+    job.process.send_signal(signal.SIGTERM)
+    text = job.wait(143)
+    (left,) = re.findall(r"asked to stop after (\d+)", text)
+    again = ddprun(*line, name="again")
+    assert digest(again.wait()) == undisturbed
+    assert begun(again.text()) == [(int(left), "disk")]
+
+
+@pytest.mark.parametrize("world", [1, 3])
+def test_another_world_takes_each_sample_once(ddprun: Start, world: int) -> None:
+    """Stopped in the middle of the first epoch of 500, which others end."""
+    job = ddprun("--standalone", "--nproc_per_node=2", TRAIN, 10, "ckpt", DISK_EVERY="10")
+    taken = samples(job.wait())
+    assert len(taken) == len(set(taken)) == 160
+    again = ddprun("--standalone", f"--nproc_per_node={world}", TRAIN, 200, "ckpt", name="again")
+    text = again.wait()
+    assert begun(text) == [(10, "disk")]
+    per_step = 8 * world
+    rest = samples(text)[: -(-(500 - 160) // per_step) * per_step]
+    assert set(taken) | set(rest) == set(range(500))
+    assert not set(taken) & set(rest[: 500 - 160 - per_step])
+
+
+def samples(text: str) -> "list[int]":
+    """In the order of the steps."""
+    rows = re.findall(r"step (\d+) rank (\d+) samples([ \d]*)", text)
+    rows.sort(key=lambda row: (int(row[0]), int(row[1])))
+    return [int(word) for _, _, words in rows for word in words.split()]
+
+
+def test_an_error_that_nobody_catches_gives_its_status(ddprun: Start, tmp_path: Path) -> None:
+    (tmp_path / "fail.py").write_text("import ddprun\nddprun.place()\nraise ddprun.Error(67, 'torn')\n")
+    job = ddprun("--standalone", "fail.py")
+    assert "Error: torn" in job.wait(67)

@@ -1,0 +1,127 @@
+"""How long a training step waits for its snapshot: GPT-2's 124 million
+parameters with Adam (1.5 GB of state), one worker under ddprun, on the CPU.
+Beside ddprun.snapshot: torch.distributed.checkpoint's async_save, and torch.save.
+
+usage: ddprun --standalone --snapshot_memory=6G tests/bench/snapshot/stall.py [LAYERS]
+
+A save is made when the one before has ended, every other step: the call's time,
+and what it adds to the step with what follows. 12 LAYERS are GPT-2's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+
+import ddprun
+
+ROUNDS = int(os.environ.get("ROUNDS", 5))
+
+
+def gpt2(layers: int) -> nn.Module:
+    """Its parameters, with 768 dims; nothing is computed with them."""
+    model = nn.Module()
+    model.wte, model.wpe = nn.Embedding(50257, 768), nn.Embedding(1024, 768)
+    for i in range(layers):
+        block = nn.ModuleDict(
+            {
+                "ln_1": nn.LayerNorm(768),
+                "attn": nn.Linear(768, 3 * 768),
+                "proj": nn.Linear(768, 768),
+                "ln_2": nn.LayerNorm(768),
+                "fc": nn.Linear(768, 4 * 768),
+                "out": nn.Linear(4 * 768, 768),
+            }
+        )
+        model.add_module(f"h{i}", block)
+    return model
+
+
+class Trainer:
+    def __init__(self, layers: int) -> None:
+        self.model = gpt2(layers)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
+        for p in self.model.parameters():
+            p.grad = torch.rand_like(p)
+
+    def step(self) -> None:
+        """As a step whose gradients are there: first some reading, then Adam."""
+        for p in self.model.parameters():
+            p.detach().sum()
+        self.optimizer.step()
+
+    def state(self) -> "dict[str, Any]":
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+
+def timed(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def measure(name: str, trainer: Trainer, save: Callable[[], Any], wait: Callable[[], Any]) -> None:
+    """`save` is what a step waits for, `wait` until nothing of it is under way."""
+    save()
+    wait()
+    calls, added = [], []
+    for _ in range(ROUNDS):
+        plain = timed(trainer.step)
+        calls.append(timed(save))
+        added.append(calls[-1] + timed(trainer.step) - plain)
+        wait()
+    print(
+        f"{name:34} call {statistics.median(calls) * 1e3:7.1f} ms"
+        f"   with the next step {statistics.median(added) * 1e3:7.1f} ms   of {ROUNDS}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    dist.init_process_group("gloo")
+    torch.manual_seed(0)
+    trainer = Trainer(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    trainer.step()
+    n = sum(p.numel() for p in trainer.model.parameters())
+    print(f"{n / 1e6:.0f} million parameters, Adam; a step alone {timed(trainer.step) * 1e3:.0f} ms", flush=True)
+    folder = tempfile.mkdtemp()
+    for overlap in (False, True):
+        state = ddprun.snapshot(trainer.model, trainer.optimizer, overlap=overlap)
+        measure(
+            "ddprun.snapshot" + (", overlap" if overlap else ""),
+            trainer,
+            lambda: state.save(state.step + 1),
+            state.flush,
+        )
+        if state.no_memory:
+            print("  not in memory:", state.no_memory)
+        state.close()
+    under_way: list[Any] = []
+
+    def async_save() -> None:
+        under_way.append(dcp.async_save(trainer.state(), checkpoint_id=f"{folder}/dcp"))
+
+    def wait_async() -> None:
+        found = under_way.pop()
+        getattr(found, "upload_completion", found).result()
+        shutil.rmtree(f"{folder}/dcp")
+
+    measure("checkpoint.async_save", trainer, async_save, wait_async)
+    measure("torch.save", trainer, lambda: torch.save(trainer.state(), f"{folder}/x.pt"), lambda: None)
+    shutil.rmtree(folder)
+    dist.destroy_process_group()
+
+
+main()
