@@ -48,6 +48,8 @@ static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
     msg_set(j->role, "default");
     (void)snprintf(j->name, sizeof(j->name), "n%d", machine);
     (void)snprintf(j->agent, sizeof(j->agent), "%016x%016x", i + 1, i + 1);
+    (void)snprintf(j->boot, sizeof(j->boot), "%016x", machine + 1);
+    msg_set(j->place, j->boot);
 }
 
 static int launch_on(struct sim *s, int machine)
@@ -61,6 +63,7 @@ static int launch_on(struct sim *s, int machine)
                               .seed = s->conf.seed + (uint64_t)i};
     fill_join(s, i, machine < 0 ? i : machine, &conf.join);
     *n = (struct node_sim){.alive = true,
+                           .born_us = s->now_us,
                            .conn = -1,
                            .exit_status = -1,
                            .tick_at_us = -1,

@@ -162,6 +162,16 @@ static void ask_workers(struct sim *s, int i)
     }
 }
 
+/* As the shell does, it says how old the launcher is. */
+static void
+send_msg(struct sim *s, const struct node_sim *n, const struct msg *m)
+{
+    struct msg said = *m;
+    if (m->kind == MSG_KIND_join)
+        said.join.age_ms = (s->now_us - n->born_us) / MONO_MS;
+    net_send(s, n->conn, UP, ITEM_MSG, &said);
+}
+
 static void act(void *ctx, const struct agent_action *a)
 {
     struct acting *acting = ctx;
@@ -176,7 +186,7 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_SEND:
         if (n->conn >= 0)
-            net_send(s, n->conn, UP, ITEM_MSG, a->msg);
+            send_msg(s, n, a->msg);
         return;
     case AGENT_SPAWN:
         start_workers(s, acting->node, a->world);

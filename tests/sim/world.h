@@ -136,6 +136,7 @@ struct node_sim {
     bool alive;  /* the agent's process is there */
     bool killed; /* from outside */
     bool orphaned;
+    int64_t born_us;
     bool agent_frozen, node_frozen;
     int machine;
     bool off; /* no power */

@@ -7,6 +7,7 @@
 . "$E2E_LIB/manifests.sh"
 
 network n-0 n-1
+command -v python3 >/dev/null || skip 'needs python3'
 make_into n-0 n-1
 examples=$E2E_LIB/../../../examples
 mkdir bin
