@@ -342,9 +342,12 @@ END_TEST
  * costs nothing is answered all the same. */
 START_TEST(test_httpd_takes_a_share_of_time_only)
 {
-    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
-    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", NULL);
-    is_answered(say("GET /slow HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
+    int n = 0; /* 60 ms each, or more if the machine is busy */
+    while (read_all(say("GET /slow HTTP/1.0\r\n\r\n")) > 0 &&
+           strncmp(got, "HTTP/1.1 200 ", 13) == 0)
+        n++;
+    ck_assert_msg(n == 1 || n == 2, "%d answers", n);
+    ck_assert_int_eq(strncmp(got, "HTTP/1.1 503 ", 13), 0);
     ck_assert_ptr_nonnull(strstr(got, "\r\nRetry-After: 1\r\n"));
     is_answered(say("GET / HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "hello\n");
     run_for(1100);
