@@ -34,9 +34,11 @@ struct front_child {
     int heres;         /* answers since they were asked last */
     int silent;        /* how often they were asked in vain, in a row */
     int in_fd;         /* to its stdin; -1: closed */
+    bool told;         /* what became of it is known, or needs no word */
     struct buf orders; /* that wait to be written there */
     struct front_stream out, err;
     char prefix[280]; /* of what it writes itself before the first hello */
+    void *owner;      /* the caller's, for on_mark */
 };
 
 /* Before the first use. Borrows `name`. */

@@ -155,6 +155,13 @@ static void tell_all(struct front *f, int signo)
         tell(&f->child[i], ORDER_SIGNAL, signo);
 }
 
+/* Nothing is executed for this host. */
+static void skip_child(struct front_child *k)
+{
+    k->state = CHILD_ENDED;
+    k->told = true;
+}
+
 /* No child is executed any more, and all launchers are told to end. */
 static void end_all(struct front *f, int signo)
 {
@@ -164,7 +171,7 @@ static void end_all(struct front *f, int signo)
     }
     for (int i = 0; i < f->n; i++)
         if (f->child[i].state == CHILD_WAITS)
-            f->child[i].state = CHILD_ENDED;
+            skip_child(&f->child[i]);
     tell_all(f, signo);
 }
 
@@ -188,16 +195,10 @@ static int64_t few_at_us(const struct front *f)
 
 /* -- what hosts say -------------------------------------------------------- */
 
-struct speaker {
-    struct front *front;
-    struct front_child *child;
-};
-
 static void on_mark(void *ctx, const struct mark *m)
 {
-    struct speaker *speaker = ctx;
-    struct front *f = speaker->front;
-    struct front_child *k = speaker->child;
+    struct front_child *k = ctx;
+    struct front *f = k->owner;
     if (m->kind == MARK_HELLO) {
         k->hellos++;
         k->err.prefix = "";
@@ -231,13 +232,8 @@ static void fail_child(struct front *f)
 
 static int start_child(struct front *f, int i, struct ddp_err *err)
 {
-    static struct speaker *speakers;
     struct command here = {.n = 0};
     struct front_child *k = &f->child[i];
-    if (speakers == NULL)
-        speakers = calloc((size_t)f->n, sizeof(*speakers));
-    if (speakers == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
     if (put_start(f, i, err) < 0)
         return -1;
     command_here(&here, f->conf, i, f->self);
@@ -246,10 +242,9 @@ static int start_child(struct front *f, int i, struct ddp_err *err)
     command_free(&here);
     if (rc < 0)
         return -1;
-    speakers[i] = (struct speaker){.front = f, .child = k};
     k->err.mark = f->mark;
     k->err.on_mark = on_mark;
-    k->err.ctx = &speakers[i];
+    k->err.ctx = k;
     k->err.reports = is_list(f) ? &f->reports : NULL;
     k->err.prefix = is_list(f) ? k->prefix : "";
     front_child_write(k);
@@ -270,7 +265,7 @@ static void start_some(struct front *f)
         if (start_child(f, i, &err) == 0)
             continue;
         say(f, "cannot start on %s: %s", k->name, err.text);
-        k->state = CHILD_ENDED;
+        skip_child(k);
         fail_child(f);
     }
 }
@@ -314,9 +309,9 @@ static void tell_end(struct front *f, const struct front_child *k)
 static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
 {
     bool over = front_child_is_over(k, now_us);
-    if (!over || k->since_us == 0)
+    if (!over || k->told)
         return;
-    k->since_us = 0; /* looked at */
+    k->told = true;
     tell_end(f, k);
     if (k->hellos == 0)
         fail_child(f);
@@ -325,16 +320,13 @@ static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
 static void
 look_at_start(struct front *f, struct front_child *k, int64_t now_us)
 {
-    if (k->state != CHILD_STARTING || !is_list(f) || f->ending_us != 0 ||
-        now_us < k->since_us + f->conf->front.timeout_us)
+    if (k->state != CHILD_STARTING || k->told || !is_list(f) ||
+        f->ending_us != 0 || now_us < k->since_us + f->conf->front.timeout_us)
         return;
     say(f, "cannot start on %s: no answer within %.12g s", k->name,
         (double)f->conf->front.timeout_us / (double)MONO_S);
+    k->told = true;
     front_child_kill(k, SIGKILL);
-    k->state = CHILD_ENDED; /* reaped by init: nobody waits for it */
-    k->since_us = 0;
-    front_stream_close(&k->out);
-    front_stream_close(&k->err);
     fail_child(f);
 }
 
@@ -644,6 +636,7 @@ static int make_children(struct front *f, struct ddp_err *err)
         struct front_child *k = &f->child[i];
         front_child_init(k, is_list(f) ? f->conf->front.hosts.host[i].name
                                        : "srun");
+        k->owner = f;
         (void)snprintf(k->prefix, sizeof(k->prefix), "%s: ", k->name);
     }
     return 0;

@@ -150,6 +150,30 @@ START_TEST(test_front_names_a_host_that_cannot_be_reached)
 }
 END_TEST
 
+/* What was started for a host that is given up is reaped, while the others go
+ * on. */
+START_TEST(test_front_reaps_what_it_gave_up)
+{
+    char text[16] = "";
+    int64_t until_us = mono_now_us() + JOB_LIMIT_US * suite_slow();
+    job_start("", WITH "--hosts=a,slow --nnodes=1:2 --launch_timeout=1 hold");
+    job_comes("cannot start on slow: no answer within 1 s");
+    FILE *f = fopen("slow.pid", "re");
+    ck_assert(f != NULL && fgets(text, sizeof(text), f) != NULL);
+    ck_assert_int_eq(fclose(f), 0);
+    pid_t pid = (pid_t)atoi(text);
+    ck_assert_int_gt(pid, 1);
+    while (kill(pid, 0) == 0) {
+        ck_assert_msg(mono_now_us() < until_us, "%d is left", (int)pid);
+        (void)usleep(10 * 1000);
+    }
+    job_comes("rank 0 holds");
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    ck_assert_int_eq(job_end(), 128 + SIGTERM);
+    ck_assert_int_eq(job_count("cannot start on"), 1);
+}
+END_TEST
+
 START_TEST(test_front_without_the_command_says_so)
 {
     job_start("", "--launch_with=./nothing --hosts=a exit 0");
@@ -366,6 +390,11 @@ int main(int argc, char *argv[])
     tcase_add_test(t, test_front_leaves_the_limits_of_its_children_alone);
     tcase_add_test(t, test_front_that_is_killed_leaves_nothing);
     tcase_add_test(t, test_front_that_is_killed_leaves_no_deaf_launcher);
+    suite_add_tcase(s, t);
+    t = tcase_create("hosts");
+    tcase_set_timeout(t, 60);
+    tcase_add_unchecked_fixture(t, job_setup, scratch_leave);
+    tcase_add_test(t, test_front_reaps_what_it_gave_up);
     suite_add_tcase(s, t);
     return suite_run(s);
 }
