@@ -51,6 +51,7 @@ struct cluster {
     /* This is the job's script: it runs on one node, and no launcher was
      * started on the others. */
     bool script;
+    bool script_of_one;   /* the script of a Slurm job of one node */
     const char *one_each; /* how a launcher is started on each node */
 };
 

@@ -81,6 +81,7 @@ int cluster_slurm(const struct cluster_env *env,
                            text, listed, listed == 1 ? "" : "s");
     f->nnodes_from = nodes;
     f->script = script && n > 1;
+    f->script_of_one = script && n == 1;
     if (script)
         return check_components(env, f, err);
     name_step(env, cluster_var(env, "SLURM_STEP_ID", &from), f);

@@ -215,6 +215,15 @@ static int take_script(const struct filling *l)
     return fill(l) < 0 ? -1 : conf_script(l->c, l->o, f->nnodes, l->err);
 }
 
+/* Slurm tells a job that it preempts by signalling its steps, and not its
+ * script: who wants to hear of it has to be in a step, also on one node. */
+static bool wants_step(const struct opts *o, const struct cluster *f)
+{
+    char path[4096];
+    return f->script_of_one && opts_number(o, OPTIONS_requeue) != 0 &&
+           program_find("srun", path, sizeof(path), NULL) == 0;
+}
+
 /* "Slurm job 17: 3 nodes, this is n2 (node 1), meeting at n1:29517". */
 static void tell(struct conf *c,
                  const struct opts *o,
@@ -267,7 +276,10 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
         return 0;
     if (cluster_find(&env, name, &f, err) < 0)
         return -1;
-    if (f.name == NULL || (f.script && has_endpoint(o)))
+    if (f.name == NULL)
+        return 0;
+    f.script |= wants_step(o, &f);
+    if (f.script && has_endpoint(o))
         return 0;
     struct filling l = {.c = c, .o = o, .f = &f, .err = err};
     if (f.script)

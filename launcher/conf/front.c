@@ -98,7 +98,7 @@ static int check_others(const struct opts *o, struct ddp_err *err)
 
 int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err)
 {
-    ddp_assert(nodes > 1);
+    ddp_assert(nodes > 0);
     c->front.kind = CONF_FRONT_SRUN;
     c->front.nodes = nodes;
     return check_others(o, err) < 0 ? -1 : check_enough(o, nodes, err);

@@ -659,8 +659,8 @@ static void tell_start(struct front *f)
     char name[64];
     const struct conf *c = f->conf;
     if (!is_list(f)) {
-        say(f, "%s: starting on its %d nodes with srun", /* messages: ok */
-            c->cluster_job, c->front.nodes);
+        say(f, "%s: starting on its %d node%s with srun", c->cluster_job,
+            c->front.nodes, c->front.nodes == 1 ? "" : "s");
         return;
     }
     command_name(f, name);

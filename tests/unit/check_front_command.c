@@ -182,6 +182,11 @@ static const struct {
      "srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --cpu-bind=none --no-kill "
      "--kill-on-bad-exit=0 --wait=0 --mpi=none --input=all --output=all "
      "--error=all --export=ALL --quiet /bin/ddprun --front_end_proxy"},
+    {"SLURM_JOB_ID=17 SLURM_JOB_NUM_NODES=1 SLURM_JOB_NODELIST=n1",
+     "--requeue prog", "/bin/ddprun",
+     "srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpu-bind=none --no-kill "
+     "--kill-on-bad-exit=0 --wait=0 --mpi=none --input=all --output=all "
+     "--error=all --export=ALL --quiet /bin/ddprun --front_end_proxy"},
 };
 
 START_TEST(test_command_here_starts_a_proxy)

@@ -2,8 +2,7 @@
 # A job is preempted, or gets notice of its end: do its ranks save at one step and
 # leave, does Slurm run it again with --requeue, and is the end the same to the
 # bit as that of a job that was left alone? If the grace is over before they have
-# saved, is the snapshot before that whole? Without the option, or if the job is
-# cancelled, is nothing requeued?
+# saved, is the snapshot before that whole? Without the option, is nothing requeued?
 . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 
 command -v ddptrain >/dev/null || fail "there is no ddptrain: make builds it"
@@ -103,15 +102,19 @@ is 1 '^asked to stop.*saved at step' step.out
 is 0 'requeued' step.out
 is 3 'signal 10 (SIGUSR1): asking' step.out
 
-# Cancelled: nobody wants it to run again.
-job=$(train cancelled ddprun --requeue)
-comes 1 '^epoch 3/12' cancelled.out
+# Slurm tells steps of a preemption, and no script: on one node as well.
+job=$(submit one -N1 --open-mode=append --wrap "exec ddprun --requeue ddptrain \
+    400 400 --model=linear --batch_size=1 --snapshot_path=$PWD/one.snap")
+comes 1 '^epoch 3/400' one.out
+preempt
+comes 1 "Slurm job $job is requeued" one.out
+is 1 '^asked to stop: saved at step' one.out
+waits "$job"
 scancel "$job"
-ended "$job"
-is 1 "Slurm job $job is not requeued: it is not running any more" cancelled.out
+ended "$urgent"
 
-# A save that takes longer than the grace: Slurm kills it in the middle, and puts
-# the job into the queue itself.
+# A save that takes longer than the grace, which is KillWait where somebody
+# requeues a job: Slurm kills it in the middle.
 cat >slow.c <<'SLOW'
 #include <fcntl.h>
 #include <unistd.h>
@@ -128,13 +131,12 @@ int fsync(int fd) { (void)fd; return slow(); }
 int fdatasync(int fd) { (void)fd; return slow(); }
 SLOW
 cc -shared -fPIC -o slow.so slow.c || fail 'cc'
-scontrol update partitionname=all gracetime=1
 job=$(train torn ddprun --requeue env "LD_PRELOAD=$PWD/slow.so")
 comes 1 '^epoch 3/12' torn.out
 : >slow
-preempt
+eventually 10 test -e began || fail 'it does not save'
+scontrol requeue "$job"
 waits "$job"
-scontrol update partitionname=all gracetime=10
 [ -e began ] && [ ! -e finished ] || fail 'it was not killed in the middle'
 rm slow
 resumes "$job" torn
