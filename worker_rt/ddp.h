@@ -347,7 +347,8 @@ DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
  * signal, a collective in which nothing moves for half of the time to SIGKILL
  * (DDP_SHUTDOWN_TIMEOUT, ddprun's --shutdown_timeout; two seconds if it is not
  * set) fails with ABORTED: a rank that was asked to stop must not wait for one
- * that is cut off.
+ * that does not go on. If a peer's host is silent it fails with PEER, after
+ * three or four seconds.
  * USAGE: the signal cannot be caught.
  */
 DDP_API int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err);

@@ -484,6 +484,28 @@ START_TEST(test_calls_a_group_is_as_large_as_it_may_be)
 }
 END_TEST
 
+/* An empty group does not hide that the communicator is not whole. */
+static int empty_group(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_comm *c = join(rt_init(), false);
+    (void)rank, (void)arg;
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    RT_OK(ddp_comm_group_end(c, &e), e);
+    RT_OK(ddp_comm_group_start(c, &e), e);
+    ddp_comm_abort(c);
+    RT_CHECK(ddp_comm_group_end(c, &e) != 0 && e.code == DDP_ERR_ABORTED);
+    RT_CHECK(ddp_comm_group_start(c, &e) != 0 && e.code == DDP_ERR_ABORTED);
+    ddp_comm_free(c);
+    return 0;
+}
+
+START_TEST(test_calls_an_empty_group_fails_as_others_do)
+{
+    rt_world_run(1, empty_group, NULL, DEADLINE_MS);
+}
+END_TEST
+
 /* A receive from a rank that is killed. */
 static int killed_peer(int rank, void *arg)
 {
@@ -501,6 +523,7 @@ static int killed_peer(int rank, void *arg)
     RT_CHECK(strcmp(e.text, "receive: rank 1 died") == 0);
     RT_CHECK(ddp_comm_send(c, data, 1, DDP_U8, 1, &e) != 0 &&
              e.code == DDP_ERR_PEER);
+    RT_CHECK(ddp_comm_wait(c, &e) != 0 && e.code == DDP_ERR_PEER);
     RT_CHECK(ddp_comm_group_start(c, &e) != 0 && e.code == DDP_ERR_PEER);
     RT_CHECK(strcmp(e.text, "receive: rank 1 died") == 0);
     return 0;
@@ -592,11 +615,6 @@ static int misuse(int rank, void *arg)
     RT_OK(ddp_comm_allreduce(c, x, 1, DDP_F32, &e), e);
     RT_CHECK(x[0] > 4.5f && x[0] < 5.5f);
     RT_CHECK(ddp_comm_nccl(c) == NULL);
-    /* An empty group does not hide that it is not. */
-    RT_OK(ddp_comm_barrier(c, &e), e);
-    RT_OK(ddp_comm_group_start(c, &e), e);
-    ddp_comm_abort(c);
-    RT_CHECK(ddp_comm_group_end(c, &e) != 0 && e.code == DDP_ERR_ABORTED);
     ddp_comm_free(c);
     return 0;
 }
@@ -624,6 +642,7 @@ static Suite *calls_suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("trouble");
     tcase_set_timeout(t, 60);
+    tcase_add_test(t, test_calls_an_empty_group_fails_as_others_do);
     tcase_add_test(t, test_calls_a_receive_from_the_dead_ends);
     tcase_add_test(t, test_calls_a_receive_ends_at_its_time_out);
     tcase_add_test(t, test_calls_with_wrong_arguments_do_no_harm);

@@ -127,6 +127,8 @@ static const struct {
      HEAD(5, WIRE_RECV), 1, 0},
     {"it is in a group", NOTE(WIRE_WAITS, 5, 4, 7), HEAD(5, WIRE_RECV), 1, 0},
     {"this one is", NOTE(WIRE_WAITS_ALONE, 5, 4, 7), HEAD(5, WIRE_GROUP), 1, 0},
+    {"it waits to be received", NOTE(WIRE_WAITS_TO_SEND, 4, 4, 7), HEAD(5, SUM),
+     0, 0},
     {"this one is, and late", NOTE(WIRE_WAITS, 4, 4, 7), HEAD(5, WIRE_GROUP), 1,
      1},
 };
@@ -139,6 +141,21 @@ START_TEST(test_head_note_of_a_rank_that_waits_in_vain)
 }
 END_TEST
 
+/* What a rank waits for that has sent 4 to this one, and received 7. */
+START_TEST(test_head_note_holds_until_something_moves)
+{
+    const struct wire_blame none = {.why = 0},
+                            waits = NOTE(WIRE_WAITS_ALONE, 5, 7, 4),
+                            sends = NOTE(WIRE_WAITS_TO_SEND, 5, 7, 4),
+                            group = NOTE(WIRE_WAITS, 5, 7, 4);
+    ck_assert(blame_holds(&waits, 7, 4) && blame_holds(&waits, 7, 3));
+    ck_assert(!blame_holds(&waits, 8, 4)); /* its send is on its way */
+    ck_assert(blame_holds(&sends, 7, 4) && blame_holds(&sends, 8, 4));
+    ck_assert(!blame_holds(&sends, 7, 5)); /* that was received */
+    ck_assert(!blame_holds(&group, 7, 4) && !blame_holds(&none, 0, 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("comm_head");
@@ -147,6 +164,7 @@ int main(void)
                         (int)(sizeof(heads) / sizeof(heads[0])));
     tcase_add_test(t, test_head_that_was_awaited_fits);
     tcase_add_test(t, test_head_is_described);
+    tcase_add_test(t, test_head_note_holds_until_something_moves);
     tcase_add_loop_test(t, test_head_note_of_a_rank_that_waits_in_vain, 0,
                         (int)(sizeof(notes) / sizeof(notes[0])));
     suite_add_tcase(s, t);

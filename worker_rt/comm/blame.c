@@ -62,12 +62,21 @@ enum wire_why blame_ending(int error)
  * and a rank that saves a snapshot, or was paused, does not read. If nothing is
  * under way, keepalive finds a cut line.
  */
-bool blame_is_silent(int fd)
+bool blame_is_silent(int fd, int silent_ms)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
         return false;
     return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
-           info.tcpi_last_ack_recv >= DIAL_SILENT_MS;
+           info.tcpi_last_ack_recv >= (uint32_t)silent_ms;
+}
+
+/* One second, then two probes. Best effort, as dial_tune. */
+void blame_hurry(int fd)
+{
+    const int one = 1, two = 2;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
 }

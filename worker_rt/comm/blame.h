@@ -64,10 +64,14 @@ bool blame_holds(const struct wire_blame *note, uint32_t sent, uint32_t got);
 enum wire_why blame_ending(int error);
 
 /*
- * Whether the peer's kernel has acknowledged nothing for DIAL_SILENT_MS though
- * we sent, or probed its closed window, more than once since. A peer that is
- * merely busy or stopped acknowledges.
+ * Whether the peer's kernel has acknowledged nothing for so long though we
+ * sent, or probed its closed window, more than once since. A peer that is
+ * merely busy or stopped acknowledges. DIAL_SILENT_MS, or BLAME_HURRY_MS on a
+ * connection that blame_hurry was called for: then keepalive finds a cut line
+ * as soon, too, if nothing is under way.
  */
-bool blame_is_silent(int fd);
+#define BLAME_HURRY_MS 3000
+bool blame_is_silent(int fd, int silent_ms);
+void blame_hurry(int fd);
 
 #endif

@@ -404,10 +404,11 @@ int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
 int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (check_no_group(c, &why) == 0 &&
-        (c->ops->wait == NULL || c->ops->wait(c, &why) == 0))
-        return 0;
-    return rt_fail(err, &why);
+    if (check_no_group(c, &why) != 0)
+        return rt_fail(err, &why);
+    int rc = c->ops->wait != NULL ? c->ops->wait(c, &why)
+                                  : c->ops->exchange(c, NULL, 0, &why);
+    return rc == 0 ? 0 : rt_fail(err, &why);
 }
 
 void *ddp_comm_nccl(struct ddp_comm *c)

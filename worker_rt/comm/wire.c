@@ -358,7 +358,9 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
     for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE || !blame_is_silent(w->peers[i].fd))
+        if (w->peers[i].state != WIRE_HERE ||
+            !blame_is_silent(w->peers[i].fd,
+                             w->hurried ? BLAME_HURRY_MS : DIAL_SILENT_MS))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);
@@ -382,10 +384,22 @@ static int check_unread(struct wire *w,
     return 0;
 }
 
+/* A rank that was asked to stop has little time to find out that a line is cut.
+ */
+static void hurry(struct wire *w)
+{
+    if (w->hurried || rt_stop_since_us() == MONO_NEVER)
+        return;
+    for (size_t i = 0; i < w->npeers; i++)
+        blame_hurry(w->peers[i].fd);
+    w->hurried = true;
+}
+
 /* What may end a wait, besides the awaited data and the blames of peers. */
 static int
 check_time(struct wire *w, const struct notes_asked *asked, struct ddp_err *err)
 {
+    hurry(w);
     if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0)
         return -1;
     notes_give(w, asked);
