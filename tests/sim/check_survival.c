@@ -6,6 +6,7 @@
  * run after each; 0: the rest stops and waits.
  */
 #include <check.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/sim/story.h"
@@ -156,10 +157,32 @@ START_TEST(test_survival_of_each_loss_is_as_the_manual_says)
 }
 END_TEST
 
+/* One node is killed, and the other falls silent at once: nobody of the round
+ * is left. The silent one may have been sent on elsewhere, by an operator. So
+ * the first one, launched again, is given no place in that instance: it begins
+ * another one. */
+START_TEST(test_survival_of_none_of_the_round_begins_another_instance)
+{
+    static const struct row row = {.place = LIST, .failover = true, .nodes = 2};
+    struct sim *s = begin(&row);
+    lose_node(s, 0, false);
+    lose_node(s, 1, true);
+    story_until(s, 3100);
+    int again = sim_launch_again(s, 0);
+    ck_assert_int_ge(again, 0);
+    story_until(s, 3100 + AFTER);
+    const char *instance = sim_agent(s, again)->round.world.instance;
+    bool other = strcmp(instance, sim_agent(s, 1)->round.world.instance) != 0;
+    story_check(s, sim_workers(s, again) > 0 && other, "another instance runs");
+    sim_del(s);
+}
+END_TEST
+
 int main(void)
 {
     const struct story_test tests[] = {
         {test_survival_of_each_loss_is_as_the_manual_says, STORY_LEN(rows)},
+        {test_survival_of_none_of_the_round_begins_another_instance, 1},
     };
     return story_main("survival", "fast sim", tests, STORY_LEN(tests));
 }
