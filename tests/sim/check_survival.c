@@ -6,6 +6,7 @@
  * run after each; 0: the rest stops and waits.
  */
 #include <check.h>
+#include <signal.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -178,11 +179,28 @@ START_TEST(test_survival_of_none_of_the_round_begins_another_instance)
 }
 END_TEST
 
+/* Of two nodes one fell silent; Ctrl-C on the other one. Its vote stands, since
+ * it leaves, but it lives, and knows of the end: that takes a second. */
+START_TEST(test_survival_of_a_silent_node_does_not_delay_a_users_end)
+{
+    static const struct row row = {.place = LIST, .failover = true, .nodes = 2};
+    struct sim *s = begin(&row);
+    lose_node(s, 1, true);
+    story_until(s, 3100);
+    sim_signal(s, 0, SIGINT);
+    story_until(s, 4100);
+    story_check(s, !sim_is_alive(s, 0) && sim_exit_status(s, 0) == 128 + SIGINT,
+                "the launcher has ended");
+    sim_del(s);
+}
+END_TEST
+
 int main(void)
 {
     const struct story_test tests[] = {
         {test_survival_of_each_loss_is_as_the_manual_says, STORY_LEN(rows)},
         {test_survival_of_none_of_the_round_begins_another_instance, 1},
+        {test_survival_of_a_silent_node_does_not_delay_a_users_end, 1},
     };
     return story_main("survival", "fast sim", tests, STORY_LEN(tests));
 }

@@ -8,6 +8,25 @@
  *
  *     SEED=N        plays that one schedule and prints its trace
  *     SCHEDULES=N   so many instead of a few hundred, from FIRST_SEED on
+ *
+ * What comes up how often in 40,000 (10,000 seeds of each of the four kinds):
+ *
+ *     23,723  machines lose their power; 16,748 launchers begin again
+ *     27,109  launchers are killed, and 47,173 servers; 137,960 begin again
+ *     22,915  servers are stopped
+ *      5,589  machines are paused: their clocks have jumped when they go on
+ *     10,547  firewalls reject all
+ *      9,072  relays die
+ *     39,126  machines are cut off, 20,411 of them one way only
+ *     52,437  partitions, 26,127 of one direction; in every fifth schedule
+ *             they come and go
+ *     62,176  take-overs, 17,756 of them while a long lease is out
+ *      1,205  ends that another server says again
+ *      2,169  orders of an operator to go on
+ *      7,123  daemons end in order
+ *     19,960  schedules with a list of endpoints
+ *      4,948  schedules with two servers behind one address
+ *     19,884  schedules with clocks that drift
  */
 #include <check.h>
 #include <stdlib.h>

@@ -253,6 +253,8 @@ void member_leave(struct rdzv *r,
         return;
     }
     node_stand(r, n);
+    if (n->conn >= 0) /* until it is gone */
+        office_here(&run->office, n->agent);
     if (l->all) {
         on_leave_all(r, run, n, l);
         return;

@@ -205,6 +205,12 @@ static int count_votes(const struct office *o,
     return n;
 }
 
+/* One that stands, and is here, leaves. */
+static bool is_dead(const struct vote *v)
+{
+    return v->stands && !v->here;
+}
+
 /* The dead alone do not decide over a voter that may live: it may have been
  * sent on elsewhere, by an operator who gave them up. */
 static bool is_for_living(const struct office *o,
@@ -214,7 +220,7 @@ static bool is_for_living(const struct office *o,
     bool all_stand = true;
     for (int i = 0; i < o->sets[set].n; i++) {
         const struct vote *v = vote_at(o, set, i);
-        if (counts(v) && !v->stands && holds(v))
+        if (counts(v) && !is_dead(v) && holds(v))
             return true;
         all_stand &= !counts(v) || v->stands;
     }
@@ -490,7 +496,7 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
         if (!counts(v))
             continue;
         int64_t echo_us = v->stands ? now_us : v->echo_us;
-        if (!v->stands && (living_us == MONO_NEVER || echo_us > living_us))
+        if (!is_dead(v) && (living_us == MONO_NEVER || echo_us > living_us))
             living_us = echo_us;
         int at = n++;
         for (; at > 0 && echoes[at - 1] < echo_us; at--)
