@@ -35,6 +35,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
+#include "launcher/former.h"
 #include "launcher/health/drain_check.h"
 #include "launcher/health/health.h"
 #include "launcher/output/output.h"
@@ -95,7 +96,7 @@ struct loop {
     struct first_progress *first_progress; /* NULL: nobody asks for it */
     struct health *health;
     struct drain_check *drain_check; /* NULL: nobody asks for it */
-    struct standby *standby; /* NULL: there are none */
+    struct standby *standby;         /* NULL: there are none */
     int guard_fd;
     bool debug;
     int64_t start_us;
@@ -165,40 +166,6 @@ static void on_chore(uv_timer_t *timer)
     tmpfolder_sweep(workers_temporary(l->workers));
 }
 
-/* What another launch of this host will tell of this one, should it die. */
-static void write_lock(const struct loop *l, bool held)
-{
-    const struct msg_world *w = &l->agent.round.world;
-    struct launch_record mine = {
-        .round = w->round,
-        .group_rank = (int)w->group_rank,
-        .held = held && w->round > 0,
-        .hosts = rdzv_client_hosts(l->client),
-    };
-    msg_set(mine.agent, l->agent.conf.join.agent);
-    msg_set(mine.name, l->agent.conf.join.name);
-    msg_set(mine.instance, w->instance);
-    launch_lock_write(&mine);
-}
-
-/* A node that waits for a place may know that those who had it are dead. */
-static void tell_of_dead(const struct loop *l)
-{
-    struct launch_record dead[LAUNCH_LOCK_DEAD_MAX];
-    int n = launch_lock_dead(dead);
-    for (int i = 0; i < n; i++) {
-        struct msg m = {.kind = MSG_KIND_dead};
-        m.dead.round = dead[i].round;
-        m.dead.group_rank = dead[i].group_rank;
-        m.dead.held = dead[i].held;
-        m.dead.hosts = dead[i].hosts;
-        msg_set(m.dead.agent, dead[i].agent);
-        msg_set(m.dead.name, dead[i].name);
-        msg_set(m.dead.instance, dead[i].instance);
-        rdzv_client_send(l->client, &m);
-    }
-}
-
 static void tell_what_may_die(const struct loop *l,
                               const struct msg_world *world)
 {
@@ -220,7 +187,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     guard_folder(workers_temporary(l->workers));
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
-    write_lock(l, true);
+    former_leave(&l->agent, l->client, true);
     launch_lock_clear();
     hang_watch_start(l->hang_watch, world->base_rank);
     first_progress_watch(l->first_progress);
@@ -305,15 +272,15 @@ static void send_msg(struct loop *l, const struct msg *m)
 {
     if (m->kind == MSG_KIND_ready) {
         store_host_end(&l->store);
-        write_lock(l, false);
+        former_leave(&l->agent, l->client, false);
     }
     if (m->kind != MSG_KIND_join) {
         rdzv_client_send(l->client, m);
         return;
     }
     struct msg join = *m;
-    write_lock(l,
-               l->agent.work == AGENT_RUNNING || l->agent.work == AGENT_DONE);
+    former_leave(&l->agent, l->client,
+                 l->agent.work == AGENT_RUNNING || l->agent.work == AGENT_DONE);
     if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
@@ -463,7 +430,7 @@ static void on_msg(void *ctx, const struct msg *m)
     if (agent_has_failover(&l->agent))
         return; /* its voters are the proof */
     if (is_void || (is_answer && l->agent.work == AGENT_NONE))
-        tell_of_dead(l);
+        former_tell(l->client);
 }
 
 static void on_disconnected(void *ctx, const char *why)

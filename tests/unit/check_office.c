@@ -703,7 +703,7 @@ START_TEST(test_office_proof_of_death_is_no_vote)
 }
 END_TEST
 
-/* -- the end --------------------------------------------------------------- */
+/* -- the end, and who was given up ----------------------------------------- */
 
 START_TEST(test_office_end_is_known_once_half_said_bye)
 {
@@ -718,8 +718,6 @@ START_TEST(test_office_end_is_known_once_half_said_bye)
     ck_assert(office_end_is_known(&o));
 }
 END_TEST
-
-/* -- all ------------------------------------------------------------------- */
 
 /* Those that an operator gave up are no voters, each until it comes; the others
  * have to promise and to answer as ever. */

@@ -1,0 +1,23 @@
+/*
+ * launcher/former: what this launch leaves for a later one of the run on this
+ * host, should it die, and what it says of those that died before it. A node
+ * whose place is held by a dead launch has it back at once, and not when that
+ * one's lease is over.
+ */
+#ifndef LAUNCHER_FORMER_H
+#define LAUNCHER_FORMER_H
+
+#include <stdbool.h>
+
+struct agent;
+struct rdzv_client;
+
+/* Writes into this launch's lock who it is now. `held`: its workers may run. */
+void former_leave(const struct agent *a,
+                  const struct rdzv_client *client,
+                  bool held);
+
+/* Tells the server of each launch of the run on this host that is dead. */
+void former_tell(struct rdzv_client *client);
+
+#endif
