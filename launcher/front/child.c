@@ -4,11 +4,15 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/open_files.h"
+
+#define FILES 32 /* descriptors for all but the pipes to children */
 
 void front_child_init(struct front_child *k, const char *name)
 {
@@ -111,6 +115,24 @@ int front_child_start(struct front_child *k,
     k->state = CHILD_STARTING;
     k->since_us = now_us;
     return 0;
+}
+
+int front_child_room(int children, struct ddp_err *err)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+    int need = children * ENDS / 2 + FILES;
+    ddp_assert(children > 0);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); /* 0: unknown */
+    if (limit.rlim_cur >= (rlim_t)need)
+        return 0;
+    int most = open_files_raise();
+    if (most >= need)
+        return 0;
+    return ddp_err_set(
+        err, DDP_E_NOMEM,
+        "cannot start on %d host%s: that needs %d open " /* messages: ok */
+        "files, and the limit is %d (ulimit -Hn)",
+        children, children == 1 ? "" : "s", need, most);
 }
 
 /* -- its life -------------------------------------------------------------- */

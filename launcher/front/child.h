@@ -31,7 +31,7 @@ struct front_child {
     int status;        /* of ENDED: an exit status, 128 + N for signal N */
     int64_t since_us;  /* when it was executed; of ENDED: when it ended */
     int hellos, ends;  /* of proxies */
-    int heres;         /* answers since they were asked last */
+    int64_t asked_us;  /* when they were asked last; 0: never */
     int silent;        /* how often they were asked in vain, in a row */
     int in_fd;         /* to its stdin; -1: closed */
     bool told;         /* what became of it is known, or needs no word */
@@ -40,6 +40,13 @@ struct front_child {
     char prefix[280]; /* of what it writes itself before the first hello */
     void *owner;      /* the caller's, for on_mark */
 };
+
+/*
+ * Raises the limit of open files if it is too low for so many children: each
+ * has three pipes, and poll(2) takes no more of them than the limit says.
+ * Children get it as well. DDP_E_NOMEM: it cannot be raised that far.
+ */
+int front_child_room(int children, struct ddp_err *err);
 
 /* Before the first use. Borrows `name`. */
 void front_child_init(struct front_child *k, const char *name);

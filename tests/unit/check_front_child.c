@@ -1,6 +1,7 @@
 /* links: launcher/front/child launcher/front/command launcher/front/streams */
 /* links: launcher/front/marks launcher/output/console launcher/output/lines */
 /* links: launcher/conf/options tests/lib/hurt tests/lib/scratch BASE OPTS */
+/* links: rendezvous/base/open_files */
 /* libs: -luv -lcjson -ldl */
 /*
  * A command that a front end executes: it gets what is written to it, what it
