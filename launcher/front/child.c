@@ -117,6 +117,13 @@ int front_child_start(struct front_child *k,
     return 0;
 }
 
+void front_child_skip(struct front_child *k)
+{
+    ddp_assert(k->state == CHILD_WAITS);
+    k->state = CHILD_ENDED;
+    k->told = true;
+}
+
 int front_child_room(int children, struct ddp_err *err)
 {
     struct rlimit limit = {.rlim_cur = 0};
@@ -173,6 +180,12 @@ void front_child_kill(const struct front_child *k, int signo)
     ddp_assert(k->pid > 1);
     if (kill(-k->pid, signo) != 0) /* before its setsid */
         (void)kill(k->pid, signo);
+}
+
+bool front_child_answered(const struct front_child *k)
+{
+    return k->out.last_us > k->asked_us ||
+           front_stream_quiet_us(&k->err) > k->asked_us;
 }
 
 bool front_child_reap(struct front_child *k, int64_t now_us)

@@ -65,6 +65,9 @@ int front_child_start(struct front_child *k,
                       uint64_t id,
                       struct ddp_err *err);
 
+/* In place of a start: ENDED, and nothing is to be told of it. */
+void front_child_skip(struct front_child *k);
+
 /* Writes orders as far as its stdin takes them. */
 void front_child_write(struct front_child *k);
 
@@ -73,6 +76,10 @@ bool front_child_lives(const struct front_child *k);
 
 /* Signals it and what it started in its process group. */
 void front_child_kill(const struct front_child *k, int signo);
+
+/* Since `asked_us`. Whatever came counts: the word of its proxy stands behind
+ * output that comes slowly. While that is not read, no answer can be seen. */
+bool front_child_answered(const struct front_child *k);
 
 /* If it has ended: ENDED. Returns whether it did so now. */
 bool front_child_reap(struct front_child *k, int64_t now_us);

@@ -160,13 +160,6 @@ static void tell_all(struct front *f, int signo)
         tell(&f->child[i], ORDER_SIGNAL, signo);
 }
 
-/* Nothing is executed for this host. */
-static void skip_child(struct front_child *k)
-{
-    k->state = CHILD_ENDED;
-    k->told = true;
-}
-
 /* No child is executed any more, and all launchers are told to end. */
 static void end_all(struct front *f, int signo)
 {
@@ -176,7 +169,7 @@ static void end_all(struct front *f, int signo)
     }
     for (int i = 0; i < f->n; i++)
         if (f->child[i].state == CHILD_WAITS)
-            skip_child(&f->child[i]);
+            front_child_skip(&f->child[i]);
     tell_all(f, signo);
 }
 
@@ -259,7 +252,7 @@ static void start_some(struct front *f)
         if (start_child(f, i, &err) == 0)
             continue;
         say(f, "cannot start on %s: %s", k->name, err.text);
-        skip_child(k);
+        front_child_skip(k);
         fail_child(f);
     }
 }
@@ -363,7 +356,7 @@ static int count_answered(const struct front *f)
 static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
 {
     if (k->state == CHILD_WAITS)
-        skip_child(k);
+        front_child_skip(k);
     if (k->state != CHILD_STARTING || k->told ||
         now_us < f->done_us + ON_WAY_US ||
         now_us < k->err.full_us + UNREAD_US ||
@@ -423,19 +416,11 @@ static void beat(struct front *f, int64_t now_us)
             tell(&f->child[i], ORDER_BEAT, 0);
 }
 
-/* Whatever came since it was asked is an answer: that of its proxy stands
- * behind output that comes slowly. While it is not read, none can be seen. */
-static bool has_answered(const struct front_child *k)
-{
-    return k->out.last_us > k->asked_us ||
-           front_stream_quiet_us(&k->err) > k->asked_us;
-}
-
 static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
 {
     if (k->state != CHILD_RUNS)
         return;
-    k->silent = has_answered(k) ? 0 : k->silent + 1;
+    k->silent = front_child_answered(k) ? 0 : k->silent + 1;
     k->asked_us = now_us;
     if (k->silent < ASKED) {
         tell(k, ORDER_ASK, 0);
