@@ -34,6 +34,11 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
                "one row for each option");
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
+const int options_of_front[] = {
+    OPTIONS_hosts,          OPTIONS_hostfile, OPTIONS_launch_with,
+    OPTIONS_launch_timeout, OPTIONS_export,   -1,
+};
+
 /* torchrun's options, of all versions up to 2.15. A prefix that is unique among
  * them is accepted here, too. */
 static const char *const torchruns[] = {
@@ -77,11 +82,6 @@ static const char *const rdzv_keys[] = {
 #include "launcher/conf/rdzv_keys.def"
 #undef KEY
     NULL,
-};
-
-const int options_of_front[] = {
-    OPTIONS_hosts,          OPTIONS_hostfile, OPTIONS_launch_with,
-    OPTIONS_launch_timeout, OPTIONS_export,   -1,
 };
 
 const struct opts_table options_table = {

@@ -4,11 +4,15 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/open_files.h"
+
+#define FILES 32 /* descriptors for all but the pipes to children */
 
 void front_child_init(struct front_child *k, const char *name)
 {
@@ -113,6 +117,31 @@ int front_child_start(struct front_child *k,
     return 0;
 }
 
+void front_child_skip(struct front_child *k)
+{
+    ddp_assert(k->state == CHILD_WAITS);
+    k->state = CHILD_ENDED;
+    k->told = true;
+}
+
+int front_child_room(int children, struct ddp_err *err)
+{
+    struct rlimit limit = {.rlim_cur = 0};
+    int need = children * ENDS / 2 + FILES;
+    ddp_assert(children > 0);
+    (void)getrlimit(RLIMIT_NOFILE, &limit); /* 0: unknown */
+    if (limit.rlim_cur >= (rlim_t)need)
+        return 0;
+    int most = open_files_raise();
+    if (most >= need)
+        return 0;
+    return ddp_err_set(
+        err, DDP_E_NOMEM,
+        "cannot start on %d host%s: that needs %d open " /* messages: ok */
+        "files, and the limit is %d (ulimit -Hn)",
+        children, children == 1 ? "" : "s", need, most);
+}
+
 /* -- its life -------------------------------------------------------------- */
 
 bool front_child_lives(const struct front_child *k)
@@ -151,6 +180,12 @@ void front_child_kill(const struct front_child *k, int signo)
     ddp_assert(k->pid > 1);
     if (kill(-k->pid, signo) != 0) /* before its setsid */
         (void)kill(k->pid, signo);
+}
+
+bool front_child_answered(const struct front_child *k)
+{
+    return k->out.last_us > k->asked_us ||
+           front_stream_quiet_us(&k->err) > k->asked_us;
 }
 
 bool front_child_reap(struct front_child *k, int64_t now_us)

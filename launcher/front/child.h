@@ -31,7 +31,7 @@ struct front_child {
     int status;        /* of ENDED: an exit status, 128 + N for signal N */
     int64_t since_us;  /* when it was executed; of ENDED: when it ended */
     int hellos, ends;  /* of proxies */
-    int heres;         /* answers since they were asked last */
+    int64_t asked_us;  /* when they were asked last; 0: never */
     int silent;        /* how often they were asked in vain, in a row */
     int in_fd;         /* to its stdin; -1: closed */
     bool told;         /* what became of it is known, or needs no word */
@@ -40,6 +40,13 @@ struct front_child {
     char prefix[280]; /* of what it writes itself before the first hello */
     void *owner;      /* the caller's, for on_mark */
 };
+
+/*
+ * Raises the limit of open files if it is too low for so many children: each
+ * has three pipes, and poll(2) takes no more of them than the limit says.
+ * Children get it as well. DDP_E_NOMEM: it cannot be raised that far.
+ */
+int front_child_room(int children, struct ddp_err *err);
 
 /* Before the first use. Borrows `name`. */
 void front_child_init(struct front_child *k, const char *name);
@@ -58,6 +65,9 @@ int front_child_start(struct front_child *k,
                       uint64_t id,
                       struct ddp_err *err);
 
+/* In place of a start: ENDED, and nothing is to be told of it. */
+void front_child_skip(struct front_child *k);
+
 /* Writes orders as far as its stdin takes them. */
 void front_child_write(struct front_child *k);
 
@@ -66,6 +76,10 @@ bool front_child_lives(const struct front_child *k);
 
 /* Signals it and what it started in its process group. */
 void front_child_kill(const struct front_child *k, int signo);
+
+/* Since `asked_us`. Whatever came counts: the word of its proxy stands behind
+ * output that comes slowly. While that is not read, no answer can be seen. */
+bool front_child_answered(const struct front_child *k);
 
 /* If it has ended: ENDED. Returns whether it did so now. */
 bool front_child_reap(struct front_child *k, int64_t now_us);

@@ -184,6 +184,19 @@ void command_here(struct command *w,
         for_host(w, c, &c->front.hosts.host[i], self);
 }
 
+void command_name(const struct conf *c, char name[64])
+{
+    const char *text = c->front.command;
+    text += strspn(text, " \t");
+    size_t len = strcspn(text, " \t");
+    const char *slash = memrchr(text, '/', len);
+    if (slash != NULL) {
+        len -= (size_t)(slash + 1 - text);
+        text = slash + 1;
+    }
+    (void)snprintf(name, 64, "%.*s", (int)(len < 63 ? len : 63), text);
+}
+
 /* -- there ----------------------------------------------------------------- */
 
 static bool is_said(const struct opts *o, int id)

@@ -33,6 +33,9 @@ void command_here(struct command *w,
                   int i,
                   const char *self);
 
+/* What is executed for a host, without its folder and options: "ssh". */
+void command_name(const struct conf *c, char name[64]);
+
 /* The launcher's arguments on that host: those of this process, argv[0..argc),
  * and what the list says. `o` is as it was parsed of them. */
 void command_there(struct command *w,

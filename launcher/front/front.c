@@ -22,7 +22,10 @@
  *   answers ASKED times is killed.
  * - This process is killed or frozen, or a connection is lost: the proxies see
  *   the end of stdin, or (over ssh) no word for BEATS_MS, and end all.
- * - The console takes nothing: streams are not read, and beats go on.
+ * - The console takes nothing: streams are not read, and beats go on. No host
+ *   is given up for what may lie in a stream that is not read.
+ * - The job succeeds without some hosts: they are not started any more, nor
+ *   waited for; launchers that are silent and do not end are ended.
  */
 #include "launcher/front/front.h"
 
@@ -41,10 +44,8 @@
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 
-#define MANY        250 /* hosts need more descriptors than there are */
 #define AT_ONCE     32
 #define BEAT_US     MONO_S
 #define BEATS_MS    20000
@@ -52,7 +53,9 @@
 #define ASK_US      (5 * MONO_S)
 #define ASKED       2
 #define LATE_US     (15 * MONO_S)
-#define GRACE_MS    5000 /* more than the launcher's own */
+#define ON_WAY_US   MONO_S       /* a word, at most */
+#define UNREAD_US   (5 * MONO_S) /* to read what a full console held up */
+#define GRACE_MS    5000         /* more than the launcher's own */
 #define LEFT_US     (5 * MONO_S)
 #define RETRY_US    10000
 #define FLUSH_US    (10 * MONO_S)
@@ -84,13 +87,18 @@ struct front {
     struct front_child *child; /* n of them */
     int n;
     struct pollfd *fds; /* room for n * POLLED + 3 */
+    int turn;           /* the stream that is read first */
     struct front_reports reports;
     int failed;        /* children of which no proxy said hello */
     int ended[256];    /* launchers, by their exit status */
     int ends;          /* all of them */
     int first;         /* the status of the first of them */
+    int64_t done_us;   /* when the first ended with success; 0: none has */
+    int64_t moved_us;  /* when output came last, or could not be shown ... */
+    uint64_t moved;    /* ... and how much the consoles had taken then */
     int64_t beat_us;   /* when the next beat is due */
     int64_t ending_us; /* since when all are told to end; 0: not */
+    int signo;         /* ... by this signal; 0: none */
     bool noticed;      /* ... by a notice: workers are asked before */
     int64_t ask_us;    /* when proxies are asked next */
     bool unreachable;  /* it is ended since hosts could not be reached */
@@ -155,13 +163,6 @@ static void tell_all(struct front *f, int signo)
         tell(&f->child[i], ORDER_SIGNAL, signo);
 }
 
-/* Nothing is executed for this host. */
-static void skip_child(struct front_child *k)
-{
-    k->state = CHILD_ENDED;
-    k->told = true;
-}
-
 /* No child is executed any more, and all launchers are told to end. */
 static void end_all(struct front *f, int signo)
 {
@@ -171,7 +172,7 @@ static void end_all(struct front *f, int signo)
     }
     for (int i = 0; i < f->n; i++)
         if (f->child[i].state == CHILD_WAITS)
-            skip_child(&f->child[i]);
+            front_child_skip(&f->child[i]);
     tell_all(f, signo);
 }
 
@@ -210,9 +211,9 @@ static void on_mark(void *ctx, const struct mark *m)
         f->ended[m->status]++;
         if (m->status != 0)
             lose(f, m->status);
+        else if (f->done_us == 0)
+            f->done_us = mono_now_us();
         f->ask_us = mono_now_us() + ASK_US; /* now most are about to end */
-    } else if (m->kind == MARK_HERE) {
-        k->heres++;
     }
 }
 
@@ -265,33 +266,19 @@ static void start_some(struct front *f)
         if (start_child(f, i, &err) == 0)
             continue;
         say(f, "cannot start on %s: %s", k->name, err.text);
-        skip_child(k);
+        front_child_skip(k);
         fail_child(f);
     }
 }
 
 /* -- the end of a child ---------------------------------------------------- */
 
-/* What is executed for a host, without its options: "ssh". */
-static void command_name(const struct front *f, char name[64])
-{
-    const char *text = f->conf->front.command;
-    text += strspn(text, " \t");
-    size_t len = strcspn(text, " \t");
-    const char *slash = memrchr(text, '/', len);
-    if (slash != NULL) {
-        len -= (size_t)(slash + 1 - text);
-        text = slash + 1;
-    }
-    (void)snprintf(name, 64, "%.*s", (int)(len < 63 ? len : 63), text);
-}
-
 static void tell_end(struct front *f, const struct front_child *k)
 {
     char name[64];
     if (!is_list(f) || f->ending_us != 0)
         return;
-    command_name(f, name);
+    command_name(f->conf, name);
     if (k->hellos == 0)
         say(f, "cannot start on %s: %s ended with status %d%s", k->name, name,
             k->status,
@@ -321,7 +308,8 @@ static void
 look_at_start(struct front *f, struct front_child *k, int64_t now_us)
 {
     if (k->state != CHILD_STARTING || k->told || !is_list(f) ||
-        f->ending_us != 0 || now_us < k->since_us + f->conf->front.timeout_us)
+        f->ending_us != 0 || now_us < k->since_us + f->conf->front.timeout_us ||
+        now_us < k->err.full_us + UNREAD_US)
         return;
     say(f, "cannot start on %s: no answer within %.12g s", k->name,
         (double)f->conf->front.timeout_us / (double)MONO_S);
@@ -366,6 +354,69 @@ static void look_at_gone(struct front *f, int64_t now_us)
     end_all(f, SIGTERM);
 }
 
+/* -- after a success ------------------------------------------------------- */
+
+static int count_answered(const struct front *f)
+{
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        n += f->child[i].hellos > 0;
+    return n;
+}
+
+/* Those that the job needed have answered before it succeeded, but their words
+ * may not be read yet. */
+static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
+{
+    if (k->state == CHILD_WAITS)
+        front_child_skip(k);
+    if (k->state != CHILD_STARTING || k->told ||
+        now_us < f->done_us + ON_WAY_US ||
+        now_us < k->err.full_us + UNREAD_US ||
+        count_answered(f) < f->conf->nnodes_min)
+        return;
+    say(f, "giving up %s, which has not answered: the job succeeded without it",
+        k->name);
+    k->told = true;
+    front_child_kill(k, SIGKILL);
+}
+
+/* Launchers that have not ended, those of lost hosts left out. */
+static int count_launchers(const struct front *f)
+{
+    int n = 0;
+    for (int i = 0; i < f->n; i++)
+        if (front_child_lives(&f->child[i]))
+            n += f->child[i].hellos - f->child[i].ends;
+    return n;
+}
+
+/* Output that waits for a console, here or there, is not cut off. */
+static void watch_output(struct front *f, int64_t now_us)
+{
+    uint64_t moved = f->out.gone + f->err_to->gone;
+    if (moved != f->moved || console_waiting(&f->out) > 0 ||
+        console_waiting(f->err_to) > 0)
+        f->moved_us = now_us;
+    f->moved = moved;
+}
+
+static void look_at_done(struct front *f, int64_t now_us)
+{
+    watch_output(f, now_us);
+    if (f->done_us == 0 || f->ending_us != 0)
+        return;
+    for (int i = 0; i < f->n && is_list(f); i++)
+        leave_out(f, &f->child[i], now_us);
+    int n = count_launchers(f);
+    int64_t since_us = f->moved_us > f->done_us ? f->moved_us : f->done_us;
+    if (n == 0 || now_us < since_us + f->conf->shutdown_timeout_us + LEFT_US)
+        return;
+    say(f, "the job succeeded, and %d launcher%s not end: ending %s", n,
+        n == 1 ? " does" : "s do", n == 1 ? "it" : "them");
+    end_all(f, SIGTERM);
+}
+
 /* -- time ------------------------------------------------------------------ */
 
 static void beat(struct front *f, int64_t now_us)
@@ -378,14 +429,13 @@ static void beat(struct front *f, int64_t now_us)
             tell(&f->child[i], ORDER_BEAT, 0);
 }
 
-/* While its output is not read, an answer cannot be seen. */
-static void ask_child(struct front *f, struct front_child *k)
+static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
 {
-    if (k->state != CHILD_RUNS || !front_stream_wants(&k->err))
+    if (k->state != CHILD_RUNS)
         return;
-    k->silent = k->heres > 0 ? 0 : k->silent + 1;
-    k->heres = 0;
-    if (k->silent <= ASKED) {
+    k->silent = front_child_answered(k) ? 0 : k->silent + 1;
+    k->asked_us = now_us;
+    if (k->silent < ASKED) {
         tell(k, ORDER_ASK, 0);
         return;
     }
@@ -399,7 +449,7 @@ static void ask(struct front *f, int64_t now_us)
         return;
     f->ask_us = now_us + ASK_US;
     for (int i = 0; i < f->n; i++)
-        ask_child(f, &f->child[i]);
+        ask_child(f, &f->child[i], now_us);
 }
 
 static void look(struct front *f)
@@ -408,6 +458,7 @@ static void look(struct front *f)
     beat(f, now_us);
     ask(f, now_us);
     look_at_gone(f, now_us);
+    look_at_done(f, now_us);
     for (int i = 0; i < f->n; i++) {
         struct front_child *k = &f->child[i];
         (void)front_child_reap(k, now_us);
@@ -443,6 +494,7 @@ static void pass_on(struct front *f, int signo)
         return;
     }
     end_all(f, signo);
+    f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
         if (f->child[i].state == CHILD_STARTING)
             front_child_kill(&f->child[i], SIGKILL);
@@ -526,18 +578,24 @@ static int patience_ms(const struct front *f)
     return (int)((soon ? REST_US : BEAT_US / 4) / MONO_MS);
 }
 
+/* Each time another stream is the first, since the console may take no more
+ * than that one. */
 static void hear_children(struct front *f)
 {
     int64_t now_us = mono_now_us();
+    int streams = 2 * f->n;
     for (int i = 0; i < f->n; i++) {
-        struct front_child *k = &f->child[i];
         const struct pollfd *p = &f->fds[3 + i * POLLED];
-        if (p[0].fd >= 0 && p[0].revents != 0)
-            front_child_write(k);
-        if (p[1].fd >= 0 && p[1].revents != 0)
-            (void)front_stream_read(&k->out, now_us);
-        if (p[2].fd >= 0 && p[2].revents != 0)
-            (void)front_stream_read(&k->err, now_us);
+        if (p->fd >= 0 && p->revents != 0)
+            front_child_write(&f->child[i]);
+    }
+    f->turn = (f->turn + 1) % streams;
+    for (int i = 0; i < streams; i++) {
+        int at = (f->turn + i) % streams;
+        struct front_child *k = &f->child[at / 2];
+        const struct pollfd *p = &f->fds[3 + at / 2 * POLLED + 1 + at % 2];
+        if (p->fd >= 0 && p->revents != 0)
+            (void)front_stream_read(at % 2 == 0 ? &k->out : &k->err, now_us);
     }
 }
 
@@ -562,7 +620,7 @@ static void flush(struct front *f)
 static void run(struct front *f)
 {
     while (!is_over(f)) {
-        if (f->ending_us == 0)
+        if (f->ending_us == 0 && f->done_us == 0)
             start_some(f);
         flush(f);
         int n = fill_fds(f);
@@ -594,10 +652,10 @@ static void drain(struct front *f)
 static int status_of(const struct front *f)
 {
     int most = f->first;
-    if (f->unreachable)
-        return ddp_code_exit(DDP_E_UNREACHABLE);
     if (f->ended[0] > 0)
         return 0;
+    if (f->unreachable)
+        return ddp_code_exit(DDP_E_UNREACHABLE);
     if (f->gone.few)
         return f->gone.status;
     for (int i = 0; i < 256; i++)
@@ -605,6 +663,8 @@ static int status_of(const struct front *f)
             most = i;
     if (f->ends > 0)
         return most;
+    if (f->signo > 0)
+        return 128 + f->signo;
     if (!is_list(f) && f->child[0].status != 0)
         return f->child[0].status;
     return ddp_code_exit(DDP_E_PEER);
@@ -663,7 +723,7 @@ static void tell_start(struct front *f)
             c->front.nodes, c->front.nodes == 1 ? "" : "s");
         return;
     }
-    command_name(f, name);
+    command_name(f->conf, name);
     say(f, "starting on %d host%s with %s", f->n, f->n == 1 ? "" : "s", name);
 }
 
@@ -674,10 +734,10 @@ int front_run(const struct conf *c,
 {
     static struct front f;
     struct ddp_err err;
+    bool is_list = c->front.kind == CONF_FRONT_HOSTS; /* srun keeps limits */
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
-    if (c->front.kind == CONF_FRONT_HOSTS && c->front.nodes > MANY)
-        (void)open_files_raise();
-    if (init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
+    if ((is_list && front_child_room(c->front.nodes, &err) < 0) ||
+        init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }

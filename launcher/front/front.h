@@ -21,9 +21,11 @@
 
 /*
  * Runs the job, and returns the exit status: that of the launchers; that of
- * DDP_E_UNREACHABLE if too few hosts could be reached; that of DDP_E_PEER if
- * all were lost; what srun ended with if it started none. c->front.kind is not
- * NONE, and `o` is as it was parsed of argv[0..argc).
+ * DDP_E_UNREACHABLE if too few hosts could be reached; 128 + N if signal N
+ * ended it before any launcher had a status; that of DDP_E_PEER if all were
+ * lost; what srun ended with if it started none; that of DDP_E_NOMEM if there
+ * are too few descriptors for all hosts. c->front.kind is not NONE, and `o` is
+ * as it was parsed of argv[0..argc).
  */
 int front_run(const struct conf *c,
               const struct opts *o,

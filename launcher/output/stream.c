@@ -22,6 +22,7 @@
 
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "launcher/output/lines.h"
@@ -355,12 +356,21 @@ static void show_returns(struct stream *s)
     buf_take(&s->part, n + 1);
 }
 
+/* This process may have slept: the end of an old part may be in the pipe. */
+static bool has_more(const struct stream *s)
+{
+    int n = 0;
+    return s->fd >= 0 && ioctl(s->fd, FIONREAD, &n) == 0 && n > 0;
+}
+
 void stream_show_quiet(struct stream *s, int64_t now)
 {
     struct console *c = s->console;
     if (c == NULL || c->kind == CONSOLE_DEAD || s->shown != SHOWN_LIVE)
         return;
-    if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS)
+    if (buf_len(&s->part) == 0 && c->owner != s->id)
+        return;
+    if (now < s->part_at_us + RELAY_QUIET_MS * MONO_MS || has_more(s))
         return;
     /* On a busy machine the writer of a long line may pause. */
     if (c->owner == s->id && now >= s->part_at_us + RELAY_LONG_MS * MONO_MS)

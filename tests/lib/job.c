@@ -113,6 +113,8 @@ void job_setup(void)
                                    "slow*) echo $$ >slow.pid;"
                                    " exec sleep 100 ;;\n"
                                    "none*) echo no such host >&2; exit 255 ;;\n"
+                                   "flood*) yes a line that nobody wants |"
+                                   " head -n 20000 >&2 ;;\n"
                                    "chatty*) echo a banner >&2 ;;\n"
                                    "gone*) rmdir \"$PWD\"; cd / ;;\n"
                                    "cut*) (sleep 1; kill -9 $$) & ;;\n"

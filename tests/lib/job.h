@@ -33,8 +33,9 @@ int job_role(int argc, char *argv[]);
 
 /* A folder with "./stand-in", which executes what stands behind the host. What
  * a host does first is in its name: "slow" never does (its process is in
- * slow.pid), "none" fails, "chatty" says something of its own, "gone" has not
- * this folder, "cut" is lost after a second. To be left with scratch_leave. */
+ * slow.pid), "none" fails, "flood" says much, "chatty" says something of its
+ * own, "gone" has not this folder, "cut" is lost after a second. To be left
+ * with scratch_leave. */
 void job_setup(void);
 
 /* Starts a front end with these variables and this command line. */

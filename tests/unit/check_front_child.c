@@ -1,6 +1,7 @@
 /* links: launcher/front/child launcher/front/command launcher/front/streams */
 /* links: launcher/front/marks launcher/output/console launcher/output/lines */
 /* links: launcher/conf/options tests/lib/hurt tests/lib/scratch BASE OPTS */
+/* links: rendezvous/base/open_files */
 /* libs: -luv -lcjson -ldl */
 /*
  * A command that a front end executes: it gets what is written to it, what it
@@ -363,6 +364,44 @@ START_TEST(test_child_that_ended_is_read_once_the_console_has_room)
 }
 END_TEST
 
+/* Its proxy was asked: any output is an answer, and while the console is full
+ * an answer may wait unread. */
+START_TEST(test_child_has_answered_if_something_came_or_may_have_come)
+{
+    static struct front_child k;
+    static char line[1000], some[65536];
+    int to[2], p[2];
+    ck_assert_int_eq(pipe2(to, O_NONBLOCK), 0);
+    ck_assert_int_eq(dup2(to[1], STDOUT_FILENO), STDOUT_FILENO);
+    console_open(&out, STDOUT_FILENO, false);
+    front_child_init(&k, "it");
+    ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+    front_stream_open(&k.out, p[0], 1, &out, 0);
+    front_stream_open(&k.err, dup(p[0]), 2, &out, 0);
+    k.asked_us = 100;
+    ck_assert(!front_child_answered(&k));
+    ck_assert_int_eq(write(p[1], "word\n", 5), 5);
+    ck_assert(front_stream_read(&k.out, 101));
+    ck_assert(front_child_answered(&k));
+    k.asked_us = 200;
+    ck_assert(!front_child_answered(&k));
+    memset(line, 'x', sizeof(line));
+    while (front_stream_wants(&k.err))
+        console_put(&out, line, sizeof(line));
+    (void)front_stream_look(&k.err, 201);
+    ck_assert(front_child_answered(&k));
+    while (console_waiting(&out) > 0) {
+        ck_assert_int_gt(read(to[0], some, sizeof(some)), 0);
+        console_flush(&out);
+    }
+    k.asked_us = 300;
+    (void)front_stream_look(&k.err, 301);
+    ck_assert(!front_child_answered(&k));
+    front_child_free(&k);
+    (void)close(p[1]);
+}
+END_TEST
+
 #define REPORT(pid)                                                            \
     "ddprun: run 'x' failed\n"                                                 \
     "ddprun:   first failure   rank 1 (pid " pid ")\n"                         \
@@ -429,6 +468,8 @@ int main(void)
         t, test_streams_know_a_mark_of_which_half_came_behind_a_long_line);
     tcase_add_test(t, test_streams_without_memory_are_read_later);
     tcase_add_test(t, test_child_that_ended_is_read_once_the_console_has_room);
+    tcase_add_test(t,
+                   test_child_has_answered_if_something_came_or_may_have_come);
     tcase_add_test(t, test_streams_show_a_report_once);
     suite_add_tcase(s, t);
     tcase_add_test(

@@ -174,6 +174,80 @@ START_TEST(test_front_reaps_what_it_gave_up)
 }
 END_TEST
 
+/* Its hello waits behind what the console does not take. */
+START_TEST(test_front_gives_up_no_host_that_it_does_not_read)
+{
+    job_start("", WITH "--hosts=a,flood --launch_timeout=1 exit 0");
+    (void)usleep(2500 * 1000);
+    ck_assert_int_eq(job_end(), 0);
+    ck_assert_int_eq(job_count("no answer"), 0);
+    ck_assert_int_eq(job_count("flood: a line that nobody wants"), 20000);
+}
+END_TEST
+
+/* Before any launcher has a status. */
+START_TEST(test_front_ends_with_the_signal_if_no_host_has_answered)
+{
+    job_start("", WITH "--hosts=slow1,slow2 hold");
+    job_comes("starting on 2 hosts");
+    ck_assert_int_eq(kill(job_pid, SIGINT), 0);
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    ck_assert_int_eq(job_end(), 128 + SIGINT);
+}
+END_TEST
+
+/* Some have not answered, some wait for their turn. */
+START_TEST(test_front_waits_for_no_host_that_the_job_did_without)
+{
+    char hosts[600] = "", line[1000];
+    for (int i = 1, n = 0; i <= 40; i++)
+        n += snprintf(hosts + n, sizeof(hosts) - (size_t)n, ",slow%d", i);
+    (void)snprintf(line, sizeof(line), WITH "--nnodes=1:41 --hosts=a%s exit 0",
+                   hosts);
+    int64_t began_us = mono_now_us();
+    job_start("", line);
+    ck_assert_int_eq(job_end(), 0);
+    ck_assert_int_lt(mono_now_us() - began_us, 10 * MONO_S * suite_slow());
+    ck_assert_int_eq(
+        job_count("giving up slow1, which has not answered: the job succeeded "
+                  "without it"),
+        1);
+    ck_assert_int_eq(job_count("slow40"), 0); /* it was never started */
+    ck_assert_int_eq(job_count("cannot start on"), 0);
+}
+END_TEST
+
+/* A launcher that stays is one that joins a run which has ended. */
+START_TEST(test_front_ends_launchers_that_stay_after_a_success)
+{
+    job_start("", WITH "--hosts=a,b,c --shutdown_timeout=0 part 0");
+    ck_assert_int_eq(job_end(), 0);
+    ck_assert_int_eq(job_count(" got 15\n"), 2);
+    ck_assert_int_eq(job_count("succeeded, and 2 launchers do not end"), 1);
+}
+END_TEST
+
+/* The soft limit is raised; where the hard one is too low, nothing is started.
+ */
+START_TEST(test_front_has_descriptors_for_all_hosts_or_says_so)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 16;
+    ck_assert(limit.rlim_max > 100);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    job_start("", WITH "--hosts=a,b,c,d,e exit 0");
+    ck_assert_int_eq(job_end(), 0);
+    limit.rlim_max = 40;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    job_start("", WITH "--hosts=a,b,c,d,e exit 0");
+    ck_assert_int_eq(job_end(), 71);
+    ck_assert_str_eq(job_shown,
+                     "ddprun: cannot start on 5 hosts: that needs 47 open "
+                     "files, and the limit is 40 (ulimit -Hn)\n");
+}
+END_TEST
+
 START_TEST(test_front_without_the_command_says_so)
 {
     job_start("", "--launch_with=./nothing --hosts=a exit 0");
@@ -395,6 +469,11 @@ int main(int argc, char *argv[])
     tcase_set_timeout(t, 60);
     tcase_add_unchecked_fixture(t, job_setup, scratch_leave);
     tcase_add_test(t, test_front_reaps_what_it_gave_up);
+    tcase_add_test(t, test_front_gives_up_no_host_that_it_does_not_read);
+    tcase_add_test(t, test_front_ends_with_the_signal_if_no_host_has_answered);
+    tcase_add_test(t, test_front_waits_for_no_host_that_the_job_did_without);
+    tcase_add_test(t, test_front_ends_launchers_that_stay_after_a_success);
+    tcase_add_test(t, test_front_has_descriptors_for_all_hosts_or_says_so);
     suite_add_tcase(s, t);
     return suite_run(s);
 }

@@ -517,6 +517,47 @@ START_TEST(test_relay_unfinished_is_shown)
 }
 END_TEST
 
+static int unread(int fd)
+{
+    int n = 0;
+    ck_assert_int_eq(ioctl(fd, FIONREAD, &n), 0);
+    return n;
+}
+
+/* It does not run when the part of a line gets old: what came meanwhile, its
+ * end, is read before the part is shown without it. */
+START_TEST(test_relay_that_slept_reads_the_end_of_a_line_first)
+{
+    bool held = false;
+    start(false);
+    add_worker(0, false);
+    add_worker(1, false);
+    for (int i = 0; i < 20 && !held; i++) {
+        put_text(to[0][1], "half");
+        while (unread(to[0][1]) > 0)
+            (void)usleep(1000);
+        (void)usleep(5000); /* it is in memory */
+        ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+        (void)usleep(5000);
+        held = unread(err_fd) == 0; /* else we were too slow */
+        if (held)
+            break;
+        ck_assert_int_eq(kill(pid, SIGCONT), 0);
+        put_text(to[0][1], "\n");
+        (void)read_console(err_fd, 5);
+    }
+    ck_assert(held);
+    put_text(to[1][1], "other\n");
+    put_text(to[0][1], " line\n");
+    (void)usleep(2 * RELAY_QUIET_MS * 1000);
+    ck_assert_int_eq(kill(pid, SIGCONT), 0);
+    ck_assert_str_eq(read_console(err_fd, 16), "other\nhalf line\n");
+    end_worker(0);
+    end_worker(1);
+    ck_assert_str_eq(finish(false, err_fd), "");
+}
+END_TEST
+
 /* Tee'd, a bar's last state is a line now and then, as torchrun does it. */
 START_TEST(test_relay_returns_are_lines_when_teed)
 {
@@ -650,6 +691,7 @@ int main(void)
     tcase_add_test(tc, test_relay_a_slow_console_is_shared_by_all);
     tcase_add_test(tc, test_relay_lines_wait_for_their_end);
     tcase_add_test(tc, test_relay_unfinished_is_shown);
+    tcase_add_test(tc, test_relay_that_slept_reads_the_end_of_a_line_first);
     tcase_add_test(tc, test_relay_returns_are_lines_when_teed);
     tcase_add_test(tc, test_relay_a_long_line_is_not_torn);
     tcase_add_test(tc, test_relay_prefixes_may_be_larger_than_lines);
