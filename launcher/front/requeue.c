@@ -6,8 +6,9 @@
  * Failure modes:
  * - Somebody cancelled the job, or its time is over: Slurm has another word for
  *   its state, and would refuse. It is said.
- * - Slurm refuses (sbatch --no-requeue), or has no answer: what scontrol says
- *   is on stderr; PATIENCE_US later it is killed.
+ * - Slurm refuses (sbatch --no-requeue), has no answer, or there is no scontrol
+ *   here (a container): what it or the shell says is on stderr; PATIENCE_US
+ * later it is killed.
  * - Several launchers: that of the first node asks. Its workers have ended, and
  *   all ranks saved at the same step; Slurm gives the others KillWait.
  */
@@ -30,9 +31,10 @@
 #define LOOK_US     10000
 #define NOT_RUNNING 9 /* of the script below */
 
-static const char script[] =
-    "scontrol show job -o \"$1\" | grep -q 'JobState=RUNNING ' || exit 9\n"
-    "exec scontrol requeue \"$1\"\n";
+static const char script[] = "jobs=$(scontrol show job -o \"$1\") || exit 1\n"
+                             "case $jobs in *'JobState=RUNNING '*) exec "
+                             "scontrol requeue \"$1\" ;; esac\n"
+                             "exit 9\n";
 
 static bool is_first_node(void)
 {
@@ -74,7 +76,7 @@ static int wait_for(pid_t pid)
         (void)usleep(LOOK_US);
     }
     (void)kill(-pid, SIGKILL);
-    (void)waitpid(pid, &status, 0); /* it is dead */
+    (void)waitpid(pid, &status, WNOHANG); /* else init reaps it */
     return -1;
 }
 
@@ -117,7 +119,7 @@ void requeue_at_end(int status, uint64_t signals)
                   "--signal=B:USR1@120 gives notice of that)",
                   job);
     else
-        log_warnx("cannot requeue Slurm job %s: scontrol requeue failed (was "
-                  "the job submitted with --requeue?)",
+        log_warnx("cannot requeue Slurm job %s: scontrol failed (is it in PATH "
+                  "here, and was the job submitted with --requeue?)",
                   job);
 }

@@ -29,7 +29,8 @@ static const char scontrol[] =
     "#!/bin/sh\n"
     "echo \"$*\" >>asked\n"
     "case $1 in\n"
-    "show) echo \"JobId=17 JobState=$STATE Reason=None\" ;;\n"
+    "show) [ -n \"$STATE\" ] || exit 1\n"
+    "    echo \"JobId=17 JobState=$STATE Reason=None\" ;;\n"
     "requeue) kill -TERM 0; exit \"$REFUSES\" ;;\n"
     "esac\n";
 
@@ -67,7 +68,9 @@ static const struct {
      "Slurm job 17 is not requeued: it is not running any more"},
     {"SLURM_NODEID=0", "RUNNING", "1", 143, TERM,
      "show job -o 17\nrequeue 17\n",
-     "cannot requeue Slurm job 17: scontrol requeue failed"},
+     "cannot requeue Slurm job 17: scontrol failed"},
+    {"SLURM_NODEID=0", "", "0", 143, TERM, "show job -o 17\n",
+     "cannot requeue Slurm job 17: scontrol failed (is it in PATH here"},
     /* It is for another launcher to ask. */
     {"SLURM_NODEID=1", "RUNNING", "0", 143, TERM, "", ""},
     /* The job was not taken away. */
