@@ -32,7 +32,8 @@
 
 #define WORLD 3
 #define KILLS 60
-#define ELEMS 20000 /* so that sealing takes as long as a step */
+#define ELEMS 21000 /* so that sealing takes as long as a step */
+#define PART  (ELEMS / WORLD)
 
 /* What the ranks tell the test. */
 static struct told {
@@ -40,9 +41,16 @@ static struct told {
     _Atomic int64_t begun; /* from which this round went on; -1: not yet */
 } * told;
 
+enum mode {
+    PLAIN,
+    VIRTUAL, /* LOCAL_RANK is 0 in all ranks */
+    STRIPES, /* each rank saves a part */
+    MODES
+};
+
 struct state {
     int64_t steps[ELEMS]; /* all of them the step's number */
-    struct ddp_tensor tensor;
+    struct ddp_tensor tensors[WORLD];
     struct ddp_keeper *keeper;
 };
 
@@ -56,7 +64,7 @@ static void note(_Atomic int64_t *most, int64_t step)
 /* Goes on from what is there; the step. */
 static int64_t resume(struct state *s, struct ddp_error *e)
 {
-    if (ddp_keeper_load(s->keeper, &s->tensor, 1, NULL, 0, NULL, e) != 0) {
+    if (ddp_keeper_load(s->keeper, s->tensors, WORLD, NULL, 0, NULL, e) != 0) {
         RT_CHECK(e->code == DDP_ERR_NOINPUT);
         return 0;
     }
@@ -79,11 +87,16 @@ static void be_virtual(int rank)
 static int train(int rank, void *arg)
 {
     static struct state s;
-    const struct ddp_keeper_conf conf = {.later = true};
+    const enum mode *mode = arg;
+    const struct ddp_keeper_conf conf = {
+        .size = sizeof(conf), .later = true, .stripes = *mode == STRIPES};
+    static const char *const names[WORLD] = {"a", "b", "c"};
     struct ddp_error e;
-    if (*(bool *)arg)
+    if (*mode == VIRTUAL)
         be_virtual(rank);
-    s.tensor = (struct ddp_tensor){"steps", DDP_I64, 1, {ELEMS}, s.steps};
+    for (int i = 0; i < WORLD; i++)
+        s.tensors[i] = (struct ddp_tensor){
+            names[i], DDP_I64, 1, {PART}, s.steps + i * PART};
     struct ddp *d = rt_init();
     struct ddp_comm *comm = rt_join(d, 0);
     s.keeper = ddp_keeper_new(d, comm, &conf, &e);
@@ -101,19 +114,22 @@ static int train(int rank, void *arg)
         for (int i = 0; i < ELEMS; i++)
             s.steps[i] = step;
         note(&told->taken, step);
-        RT_OK(ddp_keeper_save(s.keeper, step, &s.tensor, 1, NULL, 0, false, &e),
-              e);
+        if (ddp_keeper_save(s.keeper, step, s.tensors, WORLD, NULL, 0, false,
+                            &e) != 0) {
+            RT_CHECK(e.code == DDP_ERR_PEER && *mode == STRIPES);
+            return 0;
+        }
     }
 }
 
 /* A round that goes on, and ends with the death of one rank. */
-static void one_round(int64_t round, bool virtual, struct rng *r)
+static void one_round(int64_t round, enum mode mode, struct rng *r)
 {
     uint16_t port;
     pid_t store = rt_store_start(&port), pids[WORLD];
     atomic_store(&told->begun, -1);
     for (int i = 0; i < WORLD; i++)
-        pids[i] = rt_rank_start(i, WORLD, port, round, train, &virtual);
+        pids[i] = rt_rank_start(i, WORLD, port, round, train, &mode);
     while (atomic_load(&told->begun) < 0)
         (void)usleep(200);
     /* Every other round gets somewhere, however slow the machine is. */
@@ -136,11 +152,10 @@ START_TEST(test_keeper_death_repeats_one_step_at_most)
     rng_init(&r, 5);
     told = rt_shared(sizeof(*told));
     ck_assert_int_eq(snapshot_memory_give(1 << 20), 0);
-    /* With LOCAL_RANK as it is, and 0 in all of them. */
-    int kills = _i == 0 ? KILLS : KILLS / 3;
+    int kills = _i == PLAIN ? KILLS : KILLS / 3;
     for (int64_t round = 1; round <= kills; round++) {
         int64_t before = atomic_load(&told->taken);
-        one_round(round, _i == 1, &r);
+        one_round(round, (enum mode)_i, &r);
         int64_t lost = before - atomic_load(&told->begun);
         ck_assert_msg(lost == 0 || lost == 1,
                       "step %d was taken, round %d went on from %d",
@@ -159,7 +174,8 @@ int main(void)
     Suite *suite = suite_create("keeper_step");
     TCase *tc = tcase_create("kills");
     tcase_set_timeout(tc, 60);
-    tcase_add_loop_test(tc, test_keeper_death_repeats_one_step_at_most, 0, 2);
+    tcase_add_loop_test(tc, test_keeper_death_repeats_one_step_at_most, 0,
+                        MODES);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

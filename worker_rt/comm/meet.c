@@ -56,7 +56,7 @@ struct hello {
 };
 _Static_assert(sizeof(struct hello) == 72, "no padding on the wire");
 
-static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 3};
+static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 4};
 
 enum answer {
     TAKEN = 1,

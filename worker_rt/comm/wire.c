@@ -345,10 +345,22 @@ static int64_t stalled_at_us(const struct wire *w)
            rt_stop_patience_us();
 }
 
+/* A rank that was asked to stop has little time to find out that a line is cut.
+ */
+static void hurry(struct wire *w)
+{
+    if (w->hurried || rt_stop_since_us() == MONO_NEVER)
+        return;
+    for (size_t i = 0; i < w->npeers; i++)
+        blame_hurry(w->peers[i].fd);
+    w->hurried = true;
+}
+
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
     int64_t now_us = mono_now_us();
+    hurry(w);
     if (now_us >= w->deadline_us) {
         w->blame = blame_for(w->head.kind == WIRE_LEAVE ? WIRE_LEFT : WIRE_LATE,
                              w->rank);
@@ -384,22 +396,10 @@ static int check_unread(struct wire *w,
     return 0;
 }
 
-/* A rank that was asked to stop has little time to find out that a line is cut.
- */
-static void hurry(struct wire *w)
-{
-    if (w->hurried || rt_stop_since_us() == MONO_NEVER)
-        return;
-    for (size_t i = 0; i < w->npeers; i++)
-        blame_hurry(w->peers[i].fd);
-    w->hurried = true;
-}
-
 /* What may end a wait, besides the awaited data and the blames of peers. */
 static int
 check_time(struct wire *w, const struct notes_asked *asked, struct ddp_err *err)
 {
-    hurry(w);
     if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0)
         return -1;
     notes_give(w, asked);

@@ -124,8 +124,8 @@ static void sealed(struct ddp_keeper *k, int i, int rc, struct ddp_err *why)
 }
 
 /* The lock is open while a slot is sealed: `sealing` keeps others away from it,
- * and save waits for that, not for the lock. Of a part the sums are left for
- * keeper_finish. */
+ * and save waits for that, not for the lock. The label of parts is left to
+ * finish. */
 static void *sealer_main(void *arg)
 {
     struct ddp_keeper *k = arg;

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Does make check-gpu, which nobody can try without a GPU, work the first time?
 # All of it is played, small, on the stand-in driver and NCCL.
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 [ -x "$E2E_BIN/ddptrain-emulated" ] ||
