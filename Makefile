@@ -133,7 +133,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health) \
-	$(call of,launcher/standby,standby policy command same_env order runner) \
+	$(call of,launcher/standby,standby policy command same_env order learn memory \
+	runner) \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \

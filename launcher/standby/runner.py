@@ -6,7 +6,12 @@
 #       the socket CHANNEL, and forks a standby for each message that comes. A
 #       standby waits for its order and then runs the program as __main__.
 #
-# It must import only. A module is left out if its import reads a variable of a
+#   learn MEMORY KIND WORDS ARGV...
+#       runs the program at once, and writes down what it imports: names with a
+#       newline behind each, into the file of path MEMORY, until its first byte
+#       is set.
+#
+# An importer must import only. A module is left out if its import reads a variable of a
 # worker's place (PLACES), needs a module of the user's own, starts a thread or a
 # process, or leaves a descriptor or shared memory behind: in a fresh start each
 # worker would have its own. What was half imported cannot be undone, so the
@@ -102,6 +107,25 @@ class Guard:
                 return spec
             self.watch.blame("imports " + name + ", which is not installed")
             raise ModuleNotFoundError(name + " is not imported ahead", name=name)
+        return None
+
+
+class Recorder:
+    """First of sys.meta_path: writes down each module that is looked for."""
+
+    def __init__(self, area):
+        self.area = area
+        self.at = 1
+
+    def find_spec(self, name, path=None, target=None):
+        line = name.encode("ascii", "replace") + b"\n"
+        end = self.at + len(line)
+        if self.area[0] != 0 or end > len(self.area):
+            sys.meta_path.remove(self)
+            self.area.close()
+        else:
+            self.area[self.at : end] = line
+            self.at = end
         return None
 
 
@@ -475,8 +499,7 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
 
     before = dict(os.environb)
     before.pop(TRIED, None)
-    with open("/proc/self/cmdline", "rb") as file:
-        itself = file.read().split(b"\0")[:-1]
+    itself = command_line()
     channel = _socket.socket(fileno=channel_fd)
     score = set_score("1000")
     set_idle(True)
@@ -512,6 +535,21 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
     start(main, kind, words, stand_by(fd, agent, score, watch, before, gc), itself)
 
 
+def command_line():
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+def be_learner(path, kind, words, argv):
+    import mmap
+
+    with open(path, "r+b") as file:
+        sys.meta_path.insert(0, Recorder(mmap.mmap(file.fileno(), 0)))
+    program = argv[words:]
+    main = prepare_main(kind, program, first_path(kind, program[0]))
+    start(main, kind, words, argv, command_line())
+
+
 def start(main, kind, words, argv, itself):
     import importlib
 
@@ -535,3 +573,5 @@ if sys.argv[1] == "import":
         int(sys.argv[7]),
         sys.argv[8:],
     )
+else:
+    be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
