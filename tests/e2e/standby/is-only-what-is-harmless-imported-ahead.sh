@@ -51,9 +51,9 @@ out.append("harmless" not in ahead or os.environ.get("SET_AHEAD") != "yes")
 print(out, flush=True)
 sys.exit(any(out))
 END
-background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 --standby=fails,$(cd \
-    site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g; s/,$//'),json \
-    program.py
+modules=$(cd site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g')
+background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
+    --standby="fails,${modules}json" program.py
 ends_with 0 it
 nothing_left it
 grep -q '2 of 2 workers started from a standby' it.err || fail 'no standbys'
