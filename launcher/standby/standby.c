@@ -497,8 +497,8 @@ bool standby_take(void *standby,
                   int *pidfd)
 {
     struct standby *s = standby_of(standby);
-    struct standby_process *w = s->waiting[req->local_rank];
     ddp_assert(req->local_rank >= 0 && req->local_rank < s->conf->nproc);
+    struct standby_process *w = s->waiting[req->local_rank];
     learn(s, req);
     if (w == NULL || w->pid == 0 || !is_living_child(w->pid) ||
         !sees_the_same(s, req))
