@@ -190,8 +190,8 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     former_leave(&l->agent, l->client, true);
     launch_lock_clear();
     hang_watch_start(l->hang_watch, world->base_rank);
-    first_progress_watch(l->first_progress);
     standby_round(l->standby, world);
+    first_progress_watch(l->first_progress); /* may tell at once */
 }
 
 static void check_health(struct loop *l)
@@ -540,7 +540,7 @@ static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
 {
     struct loop *l = loop_of(ctx);
     event_log_first_progress(&l->event_log, local_rank, pid, step);
-    standby_progress(l->standby);
+    standby_progress(l->standby, local_rank);
 }
 
 static const struct first_progress_handler first_progress_handler = {
@@ -685,7 +685,7 @@ static void open_parts(struct loop *l,
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
         workers_new(&l->uv, l->conf, origin, l->output, &workers_handler, l);
-    l->standby = standby_new(&l->uv, l->conf, origin);
+    l->standby = standby_new(&l->uv, l->conf, origin, l->workers);
     if (l->standby != NULL)
         workers_set_taker(l->workers, standby_take, l->standby);
     if (l->conf->output.events[0] != '\0' || l->standby != NULL)

@@ -426,11 +426,18 @@ check_standby(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     const char *text = opts_text(o, OPTIONS_standby);
     c->standby[0] = '\0';
+    /* Without a restart there is nothing to save. */
+    bool restarts = c->max_restarts > 0 || c->nnodes_min < c->nnodes_max;
     if (strcasecmp(text, "none") == 0)
         return 0;
+    if (strcasecmp(text, "auto") == 0) {
+        (void)strcpy(c->standby, restarts ? "auto" : ""); /* fits */
+        return 0;
+    }
     if (!is_module_list(text) || strlen(text) >= sizeof(c->standby)) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "must be none or names of modules, such as numpy,torch.nn");
+                    "must be auto, none or names of modules, such as "
+                    "numpy,torch.nn");
         return conf_blame(o, OPTIONS_standby, err);
     }
     memcpy(c->standby, text, strlen(text) + 1);

@@ -161,7 +161,8 @@ struct conf {
     int64_t shutdown_timeout_us;
     int64_t failure_grace_us; /* may be above shutdown_timeout_us */
     struct hang_limits hang;
-    char standby[4096]; /* modules to import ahead, with commas; "": none */
+    char standby[4096]; /* modules to import ahead, with commas; "auto":
+                           learnt from the workers; "": none */
     bool cgroup;        /* for the workers, if it can be made */
 
     char health_check[1024]; /* for /bin/sh -c, "" none */

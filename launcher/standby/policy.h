@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #define STANDBY_AFTER_US   INT64_C(5000000)
+#define STANDBY_SOON_US    INT64_C(1000000)
 #define STANDBY_SUSPECT_US INT64_C(10000000)
 
 enum standby_state {

@@ -6,11 +6,19 @@
 #       the socket CHANNEL, and forks a standby for each message that comes. A
 #       standby waits for its order and then runs the program as __main__.
 #
-# It must import only. A module is left out if its import reads a variable of a
-# worker's place (PLACES), needs a module of the user's own, starts a thread or a
-# process, or leaves a descriptor or shared memory behind: in a fresh start each
+#   learn MEMORY KIND WORDS ARGV...
+#       runs the program at once, and writes down what it imports: names with a
+#       newline behind each, into the file of path MEMORY, until its first byte
+#       is set.
+#
+# An importer must import only. A module is left out if its import reads a variable
+# of a worker's place (PLACES), needs a module of the user's own, starts a thread or
+# a process, or leaves a descriptor or shared memory behind: in a fresh start each
 # worker would have its own. What was half imported cannot be undone, so the
 # name is added to the list as "-NAME" and this program is executed again.
+#
+# What learns is a worker: nothing here may keep the program from its start, so
+# what it uses is there in Python 3.6.
 import os
 import sys
 
@@ -105,6 +113,25 @@ class Guard:
         return None
 
 
+class Recorder:
+    """First of sys.meta_path: writes down each module that is looked for."""
+
+    def __init__(self, area):
+        self.area = area
+        self.at = 1
+
+    def find_spec(self, name, path=None, target=None):
+        line = name.encode("ascii", "replace") + b"\n"
+        end = self.at + len(line)
+        if self.area[0] != 0 or end > len(self.area):
+            sys.meta_path.remove(self)
+            self.area.close()
+        else:
+            self.area[self.at : end] = line
+            self.at = end
+        return None
+
+
 # -- what an import may leave behind -------------------------------------------
 
 
@@ -167,7 +194,7 @@ def import_all(names, watch):
 # -- the program ---------------------------------------------------------------
 
 
-def prepare_main(kind, argv, path0):
+def prepare_main(kind, argv):
     """A __main__ as a fresh interpreter has it before the program's code."""
     import builtins
     from importlib.machinery import BuiltinImporter, SourceFileLoader
@@ -184,21 +211,10 @@ def prepare_main(kind, argv, path0):
         main.__loader__ = SourceFileLoader("__main__", path)
     sys.modules["__main__"] = main
     sys.argv[:] = ["-m"] + argv[1:] if kind == "module" else argv
-    if path0 is not None and not is_safe():
-        sys.path[0] = path0
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        folder = os.path.dirname(os.path.realpath(argv[0]))
+        sys.path[0] = os.getcwd() if kind == "module" else folder
     return main
-
-
-def is_safe():
-    return sys.flags.isolated or getattr(sys.flags, "safe_path", False)
-
-
-def first_path(kind, program):
-    if kind == "module":
-        return os.getcwd()
-    if kind == "script":
-        return os.path.dirname(os.path.realpath(program))
-    return program
 
 
 def without_runner(kind, value, trace):
@@ -214,7 +230,7 @@ def run(kind, main, name):
         if kind == "script":
             import io
 
-            with io.open_code(main.__file__) as file:
+            with getattr(io, "open_code", io.FileIO)(main.__file__) as file:
                 source = file.read()
             code = compile(source, main.__file__, "exec", dont_inherit=True)
             del source, file
@@ -222,9 +238,7 @@ def run(kind, main, name):
         else:
             import runpy
 
-            runpy._run_module_as_main(
-                name if kind == "module" else "__main__", kind == "module"
-            )
+            runpy._run_module_as_main(name)
     except SystemExit:
         raise
     except BaseException:
@@ -238,8 +252,10 @@ def run(kind, main, name):
 
 def set_command_line(argv):
     """What ps(1) shows: written over our own, which is longer."""
-    import ctypes
-
+    try:
+        import ctypes
+    except ImportError:  # a small Python
+        return
     with open("/proc/self/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     start, end = int(fields[45]), int(fields[46])
@@ -475,13 +491,13 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
 
     before = dict(os.environb)
     before.pop(TRIED, None)
-    with open("/proc/self/cmdline", "rb") as file:
-        itself = file.read().split(b"\0")[:-1]
+    itself = command_line()
+    set_command_line(itself[:1] + [b"(imports ahead for ddprun)"])
     channel = _socket.socket(fileno=channel_fd)
     score = set_score("1000")
     set_idle(True)
     program = argv[words:]
-    main = prepare_main(kind, program, first_path(kind, program[0]))
+    main = prepare_main(kind, program)
     watch = Watch(places.split(","))
     names, known = read_names(names_fd)
     guard = Guard(watch)
@@ -494,6 +510,7 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
             add_bad(names_fd, watch.bad)
             before[TRIED] = b"%d" % (tries() + 1)
             set_idle(False)
+            set_score(score)
             end_children()
             os.execve(sys.executable, itself, before)
         channel.send(b"the imports do more than import: " + first_of(watch.bad))
@@ -510,6 +527,24 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
     )
     fd = fork_ahead(channel)
     start(main, kind, words, stand_by(fd, agent, score, watch, before, gc), itself)
+
+
+def command_line():
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+def be_learner(path, kind, words, argv):
+    try:
+        import mmap
+
+        with open(path, "r+b") as file:
+            sys.meta_path.insert(0, Recorder(mmap.mmap(file.fileno(), 0)))
+    except (ImportError, OSError):  # then nothing is learnt
+        pass
+    program = argv[words:]
+    main = prepare_main(kind, program)
+    start(main, kind, words, argv, command_line())
 
 
 def start(main, kind, words, argv, itself):
@@ -535,3 +570,5 @@ if sys.argv[1] == "import":
         int(sys.argv[7]),
         sys.argv[8:],
     )
+else:
+    be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

@@ -34,6 +34,8 @@
 
 #include "launcher/proc/pidfd.h"
 #include "launcher/standby/command.h"
+#include "launcher/standby/learn.h"
+#include "launcher/standby/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/policy.h"
 #include "launcher/standby/runner.h"
@@ -47,7 +49,7 @@
 #define PROCESS_MAGIC 0x77616974u
 #define ANSWER_MS     500 /* of the loop's time; half a ms is usual */
 #define SAYS_MAX      300 /* bytes that an importer says at once */
-#define WORDS_MORE    10  /* that the importer's command line has more */
+#define WORDS_MORE    10  /* "-c", the runner and its words */
 
 /* A standby, or one that is being forked. On the heap, since libuv closes its
  * handle later. */
@@ -67,17 +69,26 @@ struct standby {
     uv_timer_t late;
     const struct conf *conf;
     const struct spawn_origin *origin;
+    const struct workers *workers;
     struct standby_command command;
     struct standby_policy policy;
     pid_t importer; /* 0: none lives */
     pid_t session;  /* its pid, also after its end; -1: none yet */
     int chan;       /* to it; -1: none */
     uv_poll_t poll;
-    char **envp;                      /* of the imports, owned */
+    char **envp;             /* of the imports, owned */
+    int learn_fd;            /* --standby=auto; -1: the names are given */
+    const char **learn_argv; /* of the worker that is being started, owned */
+    char learn_path[LEARN_PATH_MAX];  /* in it */
+    char program[16];                 /* command.program, as a word */
     struct standby_process **waiting; /* conf->nproc of them, NULL: none */
     int used;                         /* in the round that is being started */
     bool told_env;
+    size_t learnt; /* bytes of names when it was looked last */
+    bool soon;     /* another worker than the one that we learn from is ready */
 };
+
+static char learn_text[LEARN_MAX + 1]; /* large, and there is one thread */
 
 static struct standby *standby_of(void *data)
 {
@@ -210,7 +221,6 @@ give_up(struct standby *s, const char *fmt, ...)
     if (s->policy.state != STANDBY_OFF)
         log_info("no standbys from now on, workers are started afresh: %s",
                  why);
-    standby_policy_give_up(&s->policy);
     standby_stop(s);
 }
 
@@ -258,8 +268,26 @@ static void on_importer(uv_poll_t *poll, int status, int events)
         give_up(s, "%s", text);
 }
 
+/* What local rank 0 has imported. -1 with why. */
+static int write_learnt(const struct standby *s, char why[STANDBY_WHY_MAX])
+{
+    int64_t has = memory_of(workers_pid(s->workers, 0));
+    int64_t free = memory_free();
+    size_t len = learn_read(s->learn_fd, true, learn_text);
+    if (len == 0)
+        (void)snprintf(why, STANDBY_WHY_MAX, "the program imports nothing");
+    else if (!memory_fits(has, free))
+        (void)snprintf(why, STANDBY_WHY_MAX, /* fits */
+                       "local rank 0 takes %lld MiB of memory, more than a "
+                       "quarter of the %lld MiB that are free",
+                       (long long)has >> 20, (long long)free >> 20);
+    else
+        return order_file(learn_text, len, 0);
+    return -1;
+}
+
 /* "a,b" as lines. */
-static int write_names(const struct standby *s)
+static int write_given(const struct standby *s)
 {
     char text[sizeof(s->conf->standby)];
     size_t len = strlen(s->conf->standby);
@@ -270,36 +298,48 @@ static int write_names(const struct standby *s)
     return order_file(text, len, 0);
 }
 
-/* PYTHON OPTIONS -c RUNNER import CHANNEL NAMES AGENT PLACES KIND PROGRAM ARGV.
+/* PYTHON OPTIONS -c RUNNER WORD... ARGV; the caller frees it. NULL: no memory.
  */
+static const char **runner_argv(const struct standby *s,
+                                const char *const words[],
+                                char *const *argv)
+{
+    size_t argc = 0, n = 0;
+    while (argv[argc] != NULL)
+        argc++;
+    const char **out = calloc(2 * argc + WORDS_MORE + 1, sizeof(*out));
+    if (out == NULL)
+        return NULL;
+    for (int i = 0; i < s->command.options; i++)
+        out[n++] = argv[i];
+    out[n++] = "-c";
+    out[n++] = standby_runner;
+    for (int i = 0; words[i] != NULL; i++)
+        out[n++] = words[i];
+    for (size_t i = 0; i < argc; i++)
+        out[n++] = argv[i];
+    ddp_assert(n <= 2 * argc + WORDS_MORE);
+    return out;
+}
+
+static const char *kind_of(const struct standby *s)
+{
+    return s->command.module ? "module" : "script";
+}
+
+/* The words are: import CHANNEL NAMES AGENT PLACES KIND PROGRAM. */
 static int start_importer(struct standby *s, int chan, int names, int null)
 {
-    char text[3][16], program[16];
+    char text[3][16];
     const int numbers[3] = {chan, names, (int)getpid()};
     for (int i = 0; i < 3; i++)
         (void)snprintf(text[i], sizeof(text[i]), "%d", numbers[i]); /* fits */
-    (void)snprintf(program, sizeof(program), "%d", s->command.program);
-    const char *more[WORDS_MORE] = {"-c",
-                                    standby_runner,
-                                    "import",
-                                    text[0],
-                                    text[1],
-                                    text[2],
-                                    same_env_places,
-                                    s->command.module ? "module" : "script",
-                                    program};
-    size_t argc = 0, n = 0;
-    while (s->conf->argv[argc] != NULL)
-        argc++;
-    const char **argv = calloc(2 * argc + WORDS_MORE + 1, sizeof(*argv));
+    const char *const words[] = {
+        "import",        text[0],    text[1],    text[2],
+        same_env_places, kind_of(s), s->program, NULL};
+    const char **argv = runner_argv(s, words, s->conf->argv);
     if (argv == NULL)
         return -1;
-    for (int i = 0; i < s->command.options; i++)
-        argv[n++] = s->conf->argv[i];
-    for (int i = 0; i < WORDS_MORE && more[i] != NULL; i++)
-        argv[n++] = more[i];
-    for (size_t i = 0; i < argc; i++)
-        argv[n++] = s->conf->argv[i];
     struct spawn_request req = {.path = s->conf->exec_path,
                                 .argv = (char *const *)(uintptr_t)argv,
                                 .envp = s->envp,
@@ -329,7 +369,12 @@ static int watch_importer(struct standby *s, int chan)
 static void import(struct standby *s)
 {
     int pair[2] = {-1, -1};
-    int names = write_names(s);
+    char why[STANDBY_WHY_MAX] = "";
+    int names = s->learn_fd >= 0 ? write_learnt(s, why) : write_given(s);
+    if (why[0] != '\0') {
+        give_up(s, "%s", why);
+        return;
+    }
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     bool ok = names >= 0 && null >= 0 && open_pair(pair) == 0;
     /* The importer inherits them; nothing else is started meanwhile. */
@@ -426,14 +471,35 @@ static bool sees_the_same(struct standby *s, const struct spawn_request *req)
     return entry == NULL;
 }
 
+static bool is_learning(const struct standby *s)
+{
+    return s->learn_fd >= 0 && s->policy.state == STANDBY_NONE;
+}
+
+/* Until something is learnt local rank 0 tells what it imports: it runs below
+ * the runner. Words: learn MEMORY KIND PROGRAM. */
+static void learn(struct standby *s, struct spawn_request *req)
+{
+    if (!is_learning(s) || req->local_rank != 0 ||
+        !learn_begin(s->learn_fd, s->learn_path))
+        return;
+    const char *const words[] = {"learn", s->learn_path, kind_of(s), s->program,
+                                 NULL};
+    free(s->learn_argv);
+    s->learn_argv = runner_argv(s, words, req->argv);
+    if (s->learn_argv != NULL)
+        req->argv = (char *const *)(uintptr_t)s->learn_argv;
+}
+
 bool standby_take(void *standby,
-                  const struct spawn_request *req,
+                  struct spawn_request *req,
                   pid_t *pid,
                   int *pidfd)
 {
     struct standby *s = standby_of(standby);
-    struct standby_process *w = s->waiting[req->local_rank];
     ddp_assert(req->local_rank >= 0 && req->local_rank < s->conf->nproc);
+    struct standby_process *w = s->waiting[req->local_rank];
+    learn(s, req);
     if (w == NULL || w->pid == 0 || !is_living_child(w->pid) ||
         !sees_the_same(s, req))
         return false;
@@ -453,9 +519,27 @@ bool standby_take(void *standby,
 
 /* -- what happens to the workers ------------------------------------------- */
 
+static void on_late(uv_timer_t *timer);
+
+static void wait_on(struct standby *s)
+{
+    int64_t us = s->soon ? STANDBY_SOON_US : STANDBY_AFTER_US;
+    uv_update_time(s->loop);
+    (void)uv_timer_start(&s->late, on_late, (uint64_t)(us / MONO_MS), 0);
+}
+
+/* From a slow disk imports take longer: as long as there are more of them the
+ * round has not begun. */
 static void on_late(uv_timer_t *timer)
 {
     struct standby *s = standby_of(timer->data);
+    size_t before = s->learnt;
+    if (is_learning(s))
+        s->learnt = learn_read(s->learn_fd, false, learn_text);
+    if (s->learnt > before) {
+        wait_on(s);
+        return;
+    }
     act(s, standby_policy_late(&s->policy));
 }
 
@@ -481,14 +565,21 @@ void standby_round(struct standby *s, const struct msg_world *world)
                  s->conf->nproc, s->conf->nproc == 1 ? "" : "s");
     standby_policy_round(&s->policy, s->used, mono_now_us());
     s->used = 0;
-    uv_update_time(s->loop);
-    (void)uv_timer_start(&s->late, on_late, STANDBY_AFTER_US / MONO_MS, 0);
+    s->learnt = 0;
+    s->soon = false;
+    wait_on(s);
 }
 
-void standby_progress(struct standby *s)
+void standby_progress(struct standby *s, int local_rank)
 {
-    if (s != NULL)
-        act(s, standby_policy_progress(&s->policy));
+    if (s == NULL)
+        return;
+    if (is_learning(s) && local_rank != 0) {
+        s->soon = true; /* the one that tells what it imports is not far */
+        wait_on(s);
+        return;
+    }
+    act(s, standby_policy_progress(&s->policy));
 }
 
 void standby_worker_ended(struct standby *s, const struct agent_worker *w)
@@ -536,6 +627,7 @@ void standby_stop(struct standby *s)
 {
     if (s == NULL)
         return;
+    standby_policy_give_up(&s->policy);
     (void)uv_timer_stop(&s->late);
     close_channel(s);
     forget_all(s);
@@ -566,7 +658,8 @@ static void find_reason(struct standby *s, char why[STANDBY_WHY_MAX])
 
 struct standby *standby_new(uv_loop_t *loop,
                             const struct conf *conf,
-                            const struct spawn_origin *origin)
+                            const struct spawn_origin *origin,
+                            const struct workers *workers)
 {
     char why[STANDBY_WHY_MAX];
     if (conf->standby[0] == '\0' || conf->preflight)
@@ -580,16 +673,25 @@ struct standby *standby_new(uv_loop_t *loop,
                           .loop = loop,
                           .conf = conf,
                           .origin = origin,
+                          .workers = workers,
+                          .learn_fd = -1,
                           .session = -1,
                           .chan = -1,
                           .waiting = waiting};
     find_reason(s, why);
+    if (why[0] == '\0' && strcmp(conf->standby, "auto") == 0) {
+        s->learn_fd = learn_open();
+        if (s->learn_fd < 0)
+            (void)snprintf(why, sizeof(why), "memfd_create: %s",
+                           strerror(errno));
+    }
     if (why[0] != '\0') {
         log_info("no standbys, workers are started afresh: %s", why);
         free(waiting);
         free(s);
         return NULL;
     }
+    (void)snprintf(s->program, sizeof(s->program), "%d", s->command.program);
     (void)uv_timer_init(loop, &s->late); /* cannot fail */
     s->late.data = s;
     return s;

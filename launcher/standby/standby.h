@@ -18,6 +18,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/conf/conf.h"
 #include "launcher/worker/spawn.h"
+#include "launcher/worker/workers.h"
 
 struct standby;
 
@@ -28,22 +29,25 @@ struct standby;
  */
 struct standby *standby_new(uv_loop_t *loop,
                             const struct conf *conf,
-                            const struct spawn_origin *origin);
+                            const struct spawn_origin *origin,
+                            const struct workers *workers);
 
 /*
  * For workers_taker: gives the worker to a standby. True: it runs, and *pid and
- * *pidfd are the caller's, as with spawn_worker. False: start it afresh.
+ * *pidfd are the caller's, as with spawn_worker. False: start it afresh. With
+ * --standby=auto its argv is then perhaps one that lets us learn what it
+ * imports; it is ours, until standby_round.
  */
 bool standby_take(void *standby,
-                  const struct spawn_request *req,
+                  struct spawn_request *req,
                   pid_t *pid,
                   int *pidfd);
 
 /* The workers of a round were started. */
 void standby_round(struct standby *s, const struct msg_world *world);
 
-/* The first of them has made progress. */
-void standby_progress(struct standby *s);
+/* The first of them, that with this local rank, has made progress. */
+void standby_progress(struct standby *s, int local_rank);
 
 /* A worker ended, or hangs (w->code is DDP_E_HANG's). */
 void standby_worker_ended(struct standby *s, const struct agent_worker *w);

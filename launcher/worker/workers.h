@@ -30,9 +30,9 @@ struct workers_handler {
 };
 
 /* Gives a worker to a process that waits for one, as spawn_worker would start
- * it; false: it is to be started. */
+ * it; false: it is to be started, with another argv perhaps, the taker's. */
 typedef bool (*workers_taker)(void *ctx,
-                              const struct spawn_request *req,
+                              struct spawn_request *req,
                               pid_t *pid,
                               int *pidfd);
 

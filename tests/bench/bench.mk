@@ -1,6 +1,7 @@
 # Benches. Included by the Makefile, whose lists, flags and functions it uses.
 
-.PHONY: bench bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train
+.PHONY: bench bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train \
+	bench-python
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
@@ -40,6 +41,9 @@ bench-python-snapshot: all
 # prints them all as one page.
 bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 	tests/bench/run $(B) $(BENCH_ARGS)
+
+bench-python: all
+	tests/bench/python/run $(B) $(BENCH_ARGS)
 
 bench-train: all
 	tests/bench/train/run $(B) $(BENCH_ARGS)

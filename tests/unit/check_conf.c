@@ -120,6 +120,29 @@ START_TEST(test_conf_values_arrive)
 }
 END_TEST
 
+/* auto is for jobs that can start again. */
+START_TEST(test_conf_standby_is_a_list_or_for_restarts)
+{
+    static const struct {
+        const char *line, *standby;
+    } cases[] = {
+        {"prog", ""},
+        {"--standby=None prog", ""},
+        {"--standby=auto prog", ""},
+        {"--standby=AUTO --max_restarts=1 prog", "auto"},
+        {"--standby=auto --nnodes=1:2 --rdzv_endpoint=localhost prog", "auto"},
+        {"--standby=a,b.c_1 prog", "a,b.c_1"},
+    };
+    struct conf c;
+    struct ddp_err err;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(conf_line_conf(&c, "", cases[i].line, &err), 0);
+        ck_assert_str_eq(c.standby, cases[i].standby);
+        conf_free(&c);
+    }
+}
+END_TEST
+
 START_TEST(test_conf_budget_may_have_a_window)
 {
     static const struct {
@@ -477,6 +500,7 @@ int main(void)
     tcase_add_test(t, test_conf_takes_as_many_nodes_as_the_protocol);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
+    tcase_add_test(t, test_conf_standby_is_a_list_or_for_restarts);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
     tcase_add_loop_test(t, test_conf_strikes_may_have_a_cool_down, 0, 4);
     tcase_add_test(t, test_conf_output_is_read);

@@ -245,6 +245,11 @@ static const struct {
     {"", "--snapshot_memory=-1 prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=2000T prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=4X prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--standby= prog", DDP_E_USAGE, "--standby=: must be auto, none or"},
+    {"", "--standby=a, prog", DDP_E_USAGE, "--standby=a,: must be auto, none"},
+    {"", "--standby=.a prog", DDP_E_USAGE, "--standby=.a: must be auto, none"},
+    {"", "--standby=a.1 prog", DDP_E_USAGE, "--standby=a.1: must be auto, no"},
+    {"", "--standby=a-b prog", DDP_E_USAGE, "--standby=a-b: must be auto"},
     {"", "--scale_interval=x prog", DDP_E_USAGE, "--scale_interval=x: must"},
     {"", "--nnodes=1:2 --rdzv_endpoint=:29500 prog", DDP_E_USAGE,
      "--rdzv_endpoint=:29500: the host before the colon is missing"},
@@ -384,6 +389,7 @@ static const struct {
     {OPTIONS_duplicate_stdout_filters, NULL}, /* any text is one */
     {OPTIONS_duplicate_stderr_filters, NULL},
     {OPTIONS_cgroup, "old"},
+    {OPTIONS_standby, "a..b"},
     {OPTIONS_start_method, "thread"},
     {OPTIONS_hosts, "a:x"},
     {OPTIONS_launch_with, NULL}, /* with a list of hosts only: */

@@ -3,6 +3,7 @@
 /* links: launcher/standby/standby launcher/standby/policy */
 /* links: launcher/standby/command launcher/standby/same_env */
 /* links: launcher/standby/order launcher/standby/runner */
+/* links: launcher/standby/learn launcher/standby/memory launcher/proc/oom */
 /* links: launcher/worker/spawn launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/proc/pidfd launcher/proc/procfs launcher/proc/aborts */
@@ -58,6 +59,13 @@ static struct conf conf;
 static char python[] = "python", option[] = "-u", script[16] = "GOOD.py";
 static char *command[] = {python, option, script, NULL};
 static char itself[4096];
+
+/* In place of launcher/worker/workers. */
+pid_t workers_pid(const struct workers *workers, int local_rank)
+{
+    (void)workers, (void)local_rank;
+    return getpid();
+}
 
 /* -- the importer ---------------------------------------------------------- */
 
@@ -178,9 +186,9 @@ static void open_job(struct job *j, const struct spawn_origin *origin)
     j->tick.data = j;
     (void)uv_run(&j->loop, UV_RUN_NOWAIT);
     fault_hold(false);
-    j->standby = standby_new(&j->loop, &conf, origin);
+    j->standby = standby_new(&j->loop, &conf, origin, NULL);
     standby_round(j->standby, &world);
-    standby_progress(j->standby);
+    standby_progress(j->standby, 0);
 }
 
 /* All that is a child of ours ends, the importer and standbys too. */

@@ -1,12 +1,17 @@
 /* links: launcher/standby/policy launcher/standby/command */
-/* links: launcher/standby/same_env rendezvous/base/err */
+/* links: launcher/standby/same_env launcher/standby/memory */
+/* links: launcher/standby/learn launcher/proc/procfs launcher/proc/oom */
+/* links: rendezvous/base/err */
 /* What is decided about standbys: when, for which command, for which
  * environment. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "launcher/standby/command.h"
+#include "launcher/standby/learn.h"
+#include "launcher/standby/memory.h"
 #include "launcher/standby/policy.h"
 #include "launcher/standby/same_env.h"
 #include "tests/lib/suite.h"
@@ -154,6 +159,62 @@ START_TEST(test_env_of_anything_else_may_not)
 }
 END_TEST
 
+/* -- memory, and what is learnt ---------------------------------------------
+ */
+
+START_TEST(test_memory_is_a_quarter_of_what_is_free)
+{
+    ck_assert(memory_fits(256, 1024));
+    ck_assert(!memory_fits(257, 1024));
+    ck_assert(!memory_fits(-1, 1024));
+    ck_assert(!memory_fits(1, -1));
+    ck_assert_int_eq(memory_parse("MemFree: 5 kB\nMemAvailable:   12 kB\n"),
+                     12 * 1024);
+    ck_assert_int_eq(memory_parse("MemFree: 5 kB\n"), -1);
+    ck_assert_int_eq(memory_parse("MemAvailable: -3 kB\n"), -1);
+    ck_assert_int_eq(memory_parse("MemAvailable: 3 MB\n"), -1);
+    ck_assert_int_gt(memory_free(), 0);
+    ck_assert_int_gt(memory_of(getpid()), 0);
+    ck_assert_int_eq(memory_of(0), -1);
+}
+END_TEST
+
+/* what is in the memory, what is read of it */
+static const struct {
+    const char *there, *read;
+} lists[] = {
+    {"json\njson.decoder\n", "json\njson.decoder\n"},
+    {"json\nhalf", "json\n"},
+    {"a\n../../x\nb\n", "a\n"},
+    {"a\n-b\n", "a\n"},
+    {"a b\n", ""},
+    {"", ""},
+};
+
+START_TEST(test_learn_reads_whole_names)
+{
+    static char text[LEARN_MAX + 1];
+    char opened_by[LEARN_PATH_MAX], stop = 'x';
+    const char *there = lists[_i].there;
+    int fd = learn_open();
+    ck_assert_int_ge(fd, 0);
+    ck_assert(learn_begin(fd, opened_by));
+    ck_assert_int_eq(pwrite(fd, there, strlen(there), 1),
+                     (ssize_t)strlen(there));
+    ck_assert_uint_eq(learn_read(fd, false, text), strlen(lists[_i].read));
+    ck_assert_str_eq(text, lists[_i].read);
+    ck_assert_int_eq(pread(fd, &stop, 1, 0), 1);
+    ck_assert_int_eq(stop, '\0');
+    (void)learn_read(fd, true, text);
+    ck_assert_str_eq(text, lists[_i].read);
+    ck_assert_int_eq(pread(fd, &stop, 1, 0), 1);
+    ck_assert_int_ne(stop, '\0');
+    ck_assert(learn_begin(fd, opened_by)); /* all is forgotten */
+    ck_assert_uint_eq(learn_read(fd, false, text), 0);
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("standby_rules");
@@ -167,6 +228,9 @@ int main(void)
                         (int)(sizeof(commands) / sizeof(commands[0])));
     tcase_add_test(tc, test_env_of_a_place_may_differ);
     tcase_add_test(tc, test_env_of_anything_else_may_not);
+    tcase_add_test(tc, test_memory_is_a_quarter_of_what_is_free);
+    tcase_add_loop_test(tc, test_learn_reads_whole_names, 0,
+                        (int)(sizeof(lists) / sizeof(lists[0])));
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -31,7 +31,7 @@ look()
     name=$1
     shift
     E2E_MARK=$E2E_DIR:$name "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
-        --standby=asyncio,json,logging,multiprocessing.pool,random,unittest \
+        --standby=$modules \
         "$@" x '' 'two words' </dev/null >"$name.out" 2>"$name.err" ||
         fail "$name ended with $?"
     grep -q '2 of 2 workers started from a standby' "$name.err" ||
@@ -46,6 +46,7 @@ look()
     rm -f seen.* apart.*
 }
 
+modules=asyncio,json,logging,multiprocessing.pool,random,unittest
 look script ./what_it_sees.py
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 look module -m what_it_sees

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Two workers need a module that takes long to import. After a kill they have it
-# without importing it again, as often as that happens, and end as any worker does:
+# without importing it again, as often as that happens, whether it was named or
+# learnt, and end as any worker does:
 # exit status, traceback, signal. A launcher that is killed leaves no standby
 # behind, nor does one that ends.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -44,14 +45,16 @@ run_it()
     rm -f imports started
     : >started
     background "$1" "$DDPRUN" --nproc_per_node=2 --max_restarts="$2" \
-        --standby=slow_one,json program.py "$1" "$2"
+        --standby="$modules" program.py "$1" "$2"
     ends_with "$3" "$1"
     nothing_left "$1"
     has_lines "$2" '2 of 2 workers started from a standby' "$1.err" ||
         fail "$1: not all rounds started from standbys"
     same 3 "$(wc -l <imports)" 'imports of the module'
 }
+modules=slow_one,json
 run_it ends 3 0
+modules=auto # which is learnt from the first round
 run_it exits 1 7
 run_it interrupt 1 130
 run_it raises 1 1

@@ -35,6 +35,8 @@ cat >program.py <<'END'
 import os, signal, sys
 ahead = set(sys.modules)
 attempt, rank = (os.environ[n] for n in ("TORCHELASTIC_RESTART_COUNT", "RANK"))
+with open("score." + attempt, "w") as file:
+    file.write(open("/proc/self/oom_score_adj").read())
 if attempt == "0":
     import standbys
     standbys.wait(2)
@@ -51,11 +53,12 @@ out.append("harmless" not in ahead or os.environ.get("SET_AHEAD") != "yes")
 print(out, flush=True)
 sys.exit(any(out))
 END
-background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 --standby=fails,$(cd \
-    site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g; s/,$//'),json \
-    program.py
+modules=$(cd site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g')
+background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
+    --standby="fails,${modules}json" program.py
 ends_with 0 it
 nothing_left it
+same "$(cat score.0)" "$(cat score.1)" 'the score for the OOM killer'
 grep -q '2 of 2 workers started from a standby' it.err || fail 'no standbys'
 grep -q '2 modules are imported ahead .*, 8 left out' it.err ||
     fail 'not those were left out'
