@@ -202,9 +202,10 @@ class State:
         return zlib.compress(text, 1)
 
     def _agree_on_room(self) -> int:
-        """The same on all ranks, with room for what grows a little."""
+        """The same on all ranks, with room for what grows a little. Among several
+        ranks never 0: the gathering shows that all of them came to the save."""
         mine = len(self._rank_state())
-        n = c_int64(_pages(mine + mine // 4 + 1024) if mine else 0)
+        n = c_int64(_pages(mine + mine // 4 + 1024) if mine or self._world > 1 else 0)
         if self._world > 1:
             at = ctypes.byref(n)
             call("ddp_comm_all_reduce", comm(), at, at, 1, _I64, _MAX)
