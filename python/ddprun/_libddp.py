@@ -31,7 +31,7 @@ KV_MAX = 256
 NAME_MAX = 256
 
 # enum ddp_status, as far as this package looks at it.
-USAGE, CONFLICT, NOINPUT, NOMEM, IO, CONFIG = 2, 65, 66, 71, 74, 78
+USAGE, CONFLICT, NOINPUT, CORRUPT, NOMEM, IO, CONFIG = 2, 65, 66, 67, 71, 74, 78
 
 
 class Error(Exception):

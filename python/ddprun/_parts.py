@@ -46,7 +46,7 @@ def with_buffers_of_rank_0(given: "tuple[Any, ...]") -> "list[torch.nn.Module]":
 
 def _refuse_sharded(name: str, part: Any) -> None:
     """Each rank has but a part of these, and a snapshot takes one rank's."""
-    kinds = {type(part).__name__}
+    kinds = {kind.__name__ for kind in type(part).__mro__}
     if isinstance(part, torch.nn.Module):
         for module in part.modules():
             kinds |= {kind.__name__ for kind in type(module).__mro__}

@@ -38,6 +38,7 @@ from ._job import comm, handle, place
 from ._libddp import (
     CONFIG,
     CONFLICT,
+    CORRUPT,
     IO,
     NOINPUT,
     NOMEM,
@@ -87,16 +88,19 @@ class _Loaded:
             self.error = e
             return None
 
-    def structure(self) -> Any:
-        """The JSON."""
+    def tree(self) -> Any:
+        """What was saved, as `parts` and `extra`."""
         if self.error is not None:
             raise self.error
         if STRUCTURE not in self.tensors:
             raise usage("the snapshot was not written by ddprun.snapshot; use another folder")
-        structure = json.loads(bytes_of(self.tensors.pop(STRUCTURE)))
-        if structure["format"] != FORMAT:
-            raise Error(CONFIG, "a newer version of ddprun wrote the snapshot; use that one")
-        return structure
+        try:
+            structure = json.loads(bytes_of(self.tensors.pop(STRUCTURE)))
+            if structure["format"] != FORMAT:
+                raise Error(CONFIG, "a newer version of ddprun wrote the snapshot; use that one")
+            return {name: dict(unflatten(structure[name], self.tensors)) for name in ("parts", "extra")}
+        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as e:
+            raise Error(CORRUPT, f"the structure of the snapshot makes no sense: {type(e).__name__}: {e}") from e
 
 
 class _Table:
@@ -135,6 +139,8 @@ class State:
     extra, per_rank: the dicts that were given; saved with each save.
     """
 
+    _in_memory: "Optional[State]" = None  # the one that has the launcher's memory
+
     def __init__(
         self,
         given: "tuple[Any, ...]",
@@ -158,10 +164,19 @@ class State:
         self._table = _Table()
         self._held: Any = None  # what libddp may still read
         self._cuda = any(t.is_cuda for t in self._tensors())
+        self._device = torch.cuda.current_device() if self._cuda else -1
         self._overlap = overlap and not self._cuda
         self._world = place().world
         self._pid = os.getpid()
-        self._keeper: Optional[int] = self._open(keep, memory)
+        self._keeper: Optional[int] = None
+        if State._in_memory is not None and memory:
+            raise usage(
+                "this program keeps a state already, and the launcher has memory for one: give all parts to one "
+                "ddprun.snapshot, close() the first, or give memory=False"
+            )
+        self._keeper = self._open(keep, memory)
+        if memory:
+            State._in_memory = self
         atexit.register(self.close)
         if self._overlap:
             for part in self._parts.values():
@@ -202,9 +217,10 @@ class State:
         return zlib.compress(text, 1)
 
     def _agree_on_room(self) -> int:
-        """The same on all ranks, with room for what grows a little."""
+        """The same on all ranks, with room for what grows a little. Among several
+        ranks never 0: the gathering shows that all of them came to the save."""
         mine = len(self._rank_state())
-        n = c_int64(_pages(mine + mine // 4 + 1024) if mine else 0)
+        n = c_int64(_pages(mine + mine // 4 + 1024) if mine or self._world > 1 else 0)
         if self._world > 1:
             at = ctypes.byref(n)
             call("ddp_comm_all_reduce", comm(), at, at, 1, _I64, _MAX)
@@ -247,7 +263,7 @@ class State:
             if e.code == NOINPUT:
                 return
             raise
-        saved = unflatten(loaded.structure(), loaded.tensors)
+        saved = loaded.tree()
         if prepare is not None:
             prepare(kept.step, saved["extra"])
         _parts.check(self._parts, saved["parts"])
@@ -267,9 +283,13 @@ class State:
         parts = {name: writer.write(part.state_dict(), name) for name, part in self._parts.items()}
         extra = {name: _parts.own_state(x) for name, x in self.extra.items()}
         text = _compact({"format": FORMAT, "parts": parts, "extra": writer.write(extra, "extra")})
-        tensors = writer.tensors
+        tensors = {name: self._reachable(t) for name, t in writer.tensors.items()}
         tensors[STRUCTURE] = torch.frombuffer(bytearray(text.ljust(_pages(len(text)))), dtype=torch.uint8)
         return tensors
+
+    def _reachable(self, t: torch.Tensor) -> torch.Tensor:
+        """libddp reads host memory, and that of the GPU on which the model is."""
+        return t.cpu() if t.is_cuda and t.device.index != self._device else t
 
     def _still(self, tensors: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
         """With copies of what may change before the optimizer's next step."""
@@ -387,6 +407,8 @@ class State:
         """Waits for what is being written, and gives the memory back. What is
         kept in the launcher's memory stays there."""
         keeper, self._keeper = self._keeper, None
+        if State._in_memory is self:
+            State._in_memory = None
         if keeper is None or os.getpid() != self._pid:
             return
         atexit.unregister(self.close)
@@ -447,5 +469,9 @@ def snapshot(
         overlap=overlap,
         memory=memory,
     )
-    state._load(prepare)
+    try:
+        state._load(prepare)
+    except BaseException:
+        state.close()
+        raise
     return state

@@ -29,7 +29,7 @@ class _Loops:
         self.trainer.fit_loop.load_state_dict(state)
 
 
-class Snapshot(Callback):
+class Snapshot(Callback):  # type: ignore[misc]
     """Arguments as ddprun.snapshot's. `sampler`: the loader's, if it has one."""
 
     def __init__(self, sampler: Optional[StatefulSampler] = None, **how: Any) -> None:

@@ -155,6 +155,28 @@ def samples(text: str) -> "list[int]":
     return [int(word) for _, _, words in rows for word in words.split()]
 
 
+def test_sharded_models_and_optimizers_are_refused(ddprun: Start, tmp_path: Path) -> None:
+    (tmp_path / "sharded.py").write_text(
+        """
+import torch, torch.distributed as dist, ddprun
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+dist.init_process_group("gloo")
+model = torch.nn.Linear(4, 4)
+zero = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.Adam)
+for parts in ((model, zero), (fully_shard(torch.nn.Linear(4, 4)),)):
+    try:
+        ddprun.snapshot(*parts)
+    except ddprun.Error as e:
+        print(e.code, e, flush=True)
+dist.destroy_process_group()
+"""
+    )
+    text = ddprun("--standalone", "sharded.py").wait()
+    assert "2 the optimizer is sharded (ZeroRedundancyOptimizer)" in text
+    assert "2 the model is sharded (DTensor, FSDPModule)" in text
+
+
 def test_an_error_that_nobody_catches_gives_its_status(ddprun: Start, tmp_path: Path) -> None:
     (tmp_path / "fail.py").write_text("import ddprun\nddprun.place()\nraise ddprun.Error(67, 'torn')\n")
     job = ddprun("--standalone", "fail.py")

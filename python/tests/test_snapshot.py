@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import ddprun
+from ddprun import _snapshot
 
 Maker = Callable[[], "tuple[Any, ...]"]
 
@@ -266,6 +267,27 @@ def test_a_full_disk_is_a_warning_once_and_flush_an_error(tmp_path: Path) -> Non
     state.flush()
     assert state.unsaved == ""
     state.close()
+
+
+def test_a_second_state_is_refused(tmp_path: Path) -> None:
+    state = ddprun.snapshot(nn.Linear(1, 1))
+    with pytest.raises(ddprun.Error, match="keeps a state already"):
+        ddprun.snapshot(nn.Linear(1, 1))
+    ddprun.snapshot(nn.Linear(1, 1), folder=tmp_path, memory=False).close()
+    state.close()
+    ddprun.snapshot(nn.Linear(1, 1)).close()
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"format":1}', b'{"format":1,"parts":{"a":{"#":"tensor","of":"x"}},"extra":{}}',
+                                  b'{"format":1,"parts":3,"extra":{}}', b'{"format":1,"parts":{"#":"?"},"extra":{}}'])  # fmt: skip
+def test_a_structure_without_sense_is_told(text: bytes) -> None:
+    loaded = _snapshot._Loaded()
+    with pytest.raises(ddprun.Error, match="not written by ddprun.snapshot"):
+        loaded.tree()
+    loaded.tensors["ddprun.structure"] = torch.tensor(list(text), dtype=torch.uint8)
+    with pytest.raises(ddprun.Error, match="makes no sense") as e:
+        loaded.tree()
+    assert e.value.code == 67
 
 
 def test_it_is_a_plain_safetensors_file(tmp_path: Path) -> None:
