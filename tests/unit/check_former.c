@@ -1,4 +1,5 @@
-/* links: launcher/former launcher/proc/launch_lock rendezvous/base/access BASE PROTO */
+/* links: launcher/former launcher/proc/launch_lock rendezvous/base/access */
+/* links: BASE PROTO */
 /* libs: -luv -lcjson -ldl */
 /*
  * What a launch leaves for a later one of its run: the server is told of it as
