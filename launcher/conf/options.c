@@ -72,6 +72,13 @@ static const char *const torchruns[] = {
     NULL,
 };
 
+static const char *const rdzv_keys[] = {
+#define KEY(name, ...) #name,
+#include "launcher/conf/rdzv_keys.def"
+#undef KEY
+    NULL,
+};
+
 const struct opts_table options_table = {
     .program = "ddprun",
     .synopsis = "[OPTION]... PROGRAM [ARGUMENT]...",
@@ -93,6 +100,8 @@ const struct opts_table options_table = {
     .replaced = torchruns,
     .groups = groups,
     .groups_len = GROUP_COUNT,
+    .keyed = "rdzv_conf",
+    .keys = rdzv_keys,
     .rows = rows,
     .rows_len = OPTIONS_COUNT,
 };

@@ -51,34 +51,17 @@ enum key_kind {
 struct conf_key {
     const char *name;
     enum key_kind kind;
-    size_t field; /* of struct keys, for KEY_SECONDS and KEY_BOOLEAN */
+    size_t field; /* of struct keys */
     int64_t min_us;
     int64_t max_us;
 };
 
-#define SECONDS(name, field, min_us)                                           \
-    {                                                                          \
-        name, KEY_SECONDS, offsetof(struct keys, field), min_us, CONF_YEAR_US  \
-    }
+#define KEY(name, kind, field, min_us, max_us)                                 \
+    {#name, KEY_##kind, offsetof(struct keys, field), min_us, max_us},
 static const struct conf_key keys_known[] = {
-    SECONDS("join_timeout", join_us, MONO_MS),
-    SECONDS("last_call_timeout", last_call_us, 0),
-    SECONDS("lastcall", last_call_us, 0), /* its name in older torchruns */
-    SECONDS("close_timeout", close_us, MONO_MS),
-    SECONDS("read_timeout", read_us, MONO_MS),
-    {"heartbeat_timeout", KEY_SECONDS, offsetof(struct keys, heartbeat_us),
-     HEARTBEAT_MIN_US, HEARTBEAT_MAX_US},
-    SECONDS("reconnect_timeout", reconnect_us, MONO_MS),
-    SECONDS("timeout", timeout_us, MONO_MS),
-    {"is_host", KEY_BOOLEAN, offsetof(struct keys, is_host), 0, 0},
-    {"failover", KEY_BOOLEAN, offsetof(struct keys, failover), 0, 0},
-    {"store_type", KEY_STORE_TYPE, 0, 0, 0},
-    SECONDS("keep_alive_interval", keep_alive_us, MONO_MS),
-    {"keep_alive_max_attempt", KEY_ATTEMPTS, 0, 0, 0},
-    {"rank", KEY_IDLE, 0, 0, 0},
-    {"use_libuv", KEY_IDLE, 0, 0, 0},
+#include "launcher/conf/rdzv_keys.def"
 };
-#undef SECONDS
+#undef KEY
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
 
 /* The list has room for each known key once. A name that does not fit is left

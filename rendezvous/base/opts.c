@@ -152,6 +152,14 @@ static bool begins(const char *name, const char *word, size_t len)
     return true;
 }
 
+static bool is_key(const struct opts_table *t, const char *name)
+{
+    const char *const *key = t->keys;
+    while (key != NULL && *key != NULL && strcmp(*key, name) != 0)
+        key++;
+    return key != NULL && *key != NULL;
+}
+
 static int
 unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
 {
@@ -168,8 +176,11 @@ unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
     if (len < sizeof(name)) /* a longer one is near to none */
         memcpy(name, word + dashes, len);
     const char *near = opts_nearest(name, names, n);
-    char hint[NAME_MAX_LEN + 32];
-    if (near != NULL)
+    char hint[2 * NAME_MAX_LEN + 32];
+    if (is_key(t, name))
+        (void)snprintf(hint, sizeof(hint), "write --%.40s=%s=VALUE", t->keyed,
+                       name);
+    else if (near != NULL)
         (void)snprintf(hint, sizeof(hint), "did you mean --%s?", near);
     else
         (void)snprintf(hint, sizeof(hint), "see %.40s --help", t->program);

@@ -77,6 +77,10 @@ struct opts_table {
     const char *const *replaced;
     const char *const *groups;
     int groups_len;
+    /* An option whose value is KEY=VALUE,..., and which keys it has: somebody
+     * who writes one as an option of its own is told. Or NULL, both. */
+    const char *keyed;
+    const char *const *keys; /* ends with NULL */
     const struct opts_row *rows;
     int rows_len;
 };

@@ -158,10 +158,35 @@ static bool is_any6(const struct sockaddr *sa)
     return IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr);
 }
 
+/* One can listen on 127.0.0.1 while the interface of that address is down, as
+ * in a new network namespace; nobody comes there. A datagram's socket is asked:
+ * it sends nothing. */
+static bool is_loopback_down(const struct sockaddr *sa)
+{
+    struct sockaddr_in there = {.sin_family = AF_INET,
+                                .sin_port = htons(9), /* any */
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int s = sa->sa_family == AF_INET && addr_is_loopback(sa)
+                ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+                : -1;
+    if (s < 0)
+        return false;
+    bool down =
+        connect(s, (const struct sockaddr *)&there, sizeof(there)) != 0 &&
+        errno == ENETUNREACH;
+    (void)close(s); /* nothing was sent on it */
+    return down;
+}
+
 int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err)
 {
     char text[ADDR_TEXT_MAX];
     addr_text(sa, text);
+    if (is_loopback_down(sa))
+        return ddp_err_set(err, DDP_E_CONFIG,
+                           "nobody can connect to %s here: the loopback "
+                           "interface is down; bring it up (ip link set lo up)",
+                           text);
     int s =
         socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)

@@ -334,6 +334,8 @@ static const struct {
      "--rdzv_conf"},
     {"", "--nnode_rank=1 prog", DDP_E_USAGE,
      "unknown option --nnode_rank; did you mean --node_rank?"},
+    {"", "--join_timeout=3 prog", DDP_E_USAGE,
+     "unknown option --join_timeout; write --rdzv_conf=join_timeout=VALUE"},
 };
 
 /* Each wrong value is named with what is allowed, and has its status. */

@@ -36,6 +36,11 @@ done
 has_not 'Broken pipe' it.err
 
 need_namespaces
+# Not even loopback, as in a sandbox: that is told at once.
+background bare unshare -n "$DDPRUN" --standalone true
+ends_with 78 bare 5
+has 'the loopback interface is down' bare.err
+
 network host
 node_on host it --nnodes=2 --rdzv_endpoint=nowhere.invalid:29500 \
     --rdzv_conf=join_timeout=1 true
