@@ -38,12 +38,15 @@ fingerprint()
     sed -n 's/^fingerprint \([0-9a-f]*\) .*/\1/p' "$1"
 }
 
-# runs JOB: at once, where Slurm would wait two minutes, and sets that time after
-# the job is back in the queue.
+# runs JOB: at once, where Slurm would wait two minutes (BeginTime), and sets that
+# time after the job is back in the queue.
 runs()
 {
-    is_in_state "$1" RUNNING ||
-        { scontrol update "jobid=$1" starttime=now 2>/dev/null && false; }
+    case $(squeue -h -j "$1" -o '%T %r' 2>/dev/null) in
+    RUNNING*) ;;
+    *BeginTime) scontrol update "jobid=$1" starttime=now && false ;;
+    *) false ;;
+    esac
 }
 
 # resumes JOB NAME: its second life, to the end.
@@ -51,7 +54,7 @@ resumes()
 {
     ended "$urgent"
     waits "$1"
-    eventually 20 runs "$1" || fail "job $1 does not run again"
+    eventually 30 runs "$1" || fail "job $1 does not run again"
     comes 1 '^fingerprint' "$2.out"
     ended "$1"
     is 1 '^resuming' "$2.out"
@@ -68,8 +71,26 @@ resumed_step()
     sed -n 's/^resuming .*step \([0-9]*\) .*/\1/p' "$1.out"
 }
 
-job=$(train undisturbed ddprun)
-ended "$job"
+# Three at once, side by side on the machines. Notice to the script alone, as sbatch
+# --signal=B:USR1@120 gives it; and to all processes of a step, the workers too, as
+# --signal=USR1@120 does, where nobody asks for another life.
+undisturbed=$(train undisturbed ddprun)
+noticed=$(train noticed ddprun --requeue)
+step=$(train step srun --ntasks-per-node=1 ddprun --notice_signal=USR1)
+comes 1 '^epoch 3/12' noticed.out
+scancel --batch --signal=USR1 "$noticed"
+comes 1 '^epoch 3/12' step.out
+scancel --signal=USR1 "$step"
+comes 1 "Slurm job $noticed is requeued" noticed.out
+is 1 '^asked to stop.*saved at step' noticed.out
+is 0 'SIGTERM' noticed.out
+ended "$step"
+is 1 '^asked to stop.*saved at step' step.out
+is 0 'requeued' step.out
+is 3 'signal 10 (SIGUSR1): asking' step.out
+waits "$noticed"
+scancel "$noticed"
+ended "$undisturbed"
 wanted=$(fingerprint undisturbed.out)
 [ -n "$wanted" ] || fail 'a job that is left alone does not end'
 
@@ -81,26 +102,6 @@ resumes "$job" preempted
 step=$(saved_step preempted)
 [ -n "$step" ] && [ "$step" = "$(resumed_step preempted)" ] ||
     fail "saved at $step, went on from $(resumed_step preempted)"
-
-# Notice to the script alone, as sbatch --signal=B:USR1@120 gives it.
-job=$(train noticed ddprun --requeue)
-comes 1 '^epoch 3/12' noticed.out
-scancel --batch --signal=USR1 "$job"
-comes 1 "Slurm job $job is requeued" noticed.out
-is 1 '^asked to stop.*saved at step' noticed.out
-is 0 'SIGTERM' noticed.out
-waits "$job"
-scancel "$job"
-
-# Notice to all processes of a step, the workers too, as --signal=USR1@120 does;
-# and nobody asks for another life.
-job=$(train step srun --ntasks-per-node=1 ddprun --notice_signal=USR1)
-comes 1 '^epoch 3/12' step.out
-scancel --signal=USR1 "$job"
-ended "$job"
-is 1 '^asked to stop.*saved at step' step.out
-is 0 'requeued' step.out
-is 3 'signal 10 (SIGUSR1): asking' step.out
 
 # Slurm tells steps of a preemption, and no script: on one node as well.
 job=$(submit one -N1 --open-mode=append --wrap "exec ddprun --requeue ddptrain \
