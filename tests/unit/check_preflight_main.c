@@ -123,11 +123,17 @@ static int status_of(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* A busy machine may pass for a slow link: rank 0 ends with that verdict, and a
+ * launcher ends the other one, which waits for a better one. */
 START_TEST(test_preflight_of_two_nodes_measures_and_prints)
 {
     char text[8000];
     pid_t first = probe(0, 2), second = probe(1, 2);
-    ck_assert_int_eq(status_of(first), status_of(second));
+    int status = status_of(first);
+    if (status != 0)
+        (void)kill(second, SIGKILL);
+    ck_assert((status_of(second) == 0) == (status == 0));
+    ck_assert(status == 0 || status == ddp_code_exit(DDP_E_PREFLIGHT));
     read_file("out", text, sizeof(text));
     ck_assert_msg(strstr(text, "2 nodes") != NULL, "%s", text);
 }
