@@ -205,7 +205,9 @@ def prepare_main(kind, argv):
         main.__annotations__ = {}
     main.__builtins__ = builtins
     if kind == "script":
-        path = os.path.join(os.getcwd(), argv[0])
+        path = argv[0]
+        if sys.version_info >= (3, 9):
+            path = os.path.join(os.getcwd(), path)
         main.__file__ = path
         main.__cached__ = None
         main.__loader__ = SourceFileLoader("__main__", path)
@@ -262,6 +264,20 @@ def set_command_line(argv):
     text = b"\0".join(os.fsencode(word) for word in argv) + b"\0"
     if 0 < len(text) < end - start:
         ctypes.memmove(start, text + bytes(end - start - len(text)), end - start)
+
+
+def set_arguments(kind, words, argv, itself):
+    """All that names the program as a fresh start does; returns its name."""
+    import importlib
+
+    argv[0] = os.fsdecode(itself[0])
+    set_command_line(argv)
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = argv
+    program = argv[words:]
+    sys.argv[:] = ["-m"] + program[1:] if kind == "module" else program
+    importlib.invalidate_caches()
+    return program[0]
 
 
 def renew_stream(name, fd, mode):
@@ -351,25 +367,26 @@ def become_child_of(agent):
     return os.getppid() == agent
 
 
-def stand_by(fd, agent, score, watch, before, gc):
-    """Waits for the order, and takes the place; returns the argv."""
+def wait_for_order(fd, agent):
+    """Returns the socket and the descriptors of the order; ends without one."""
     import _socket
 
     channel = _socket.socket(fileno=fd)
     if not become_child_of(agent) or not set_idle(False):
         os._exit(0)
-    try:
-        channel.send(b"r")
-        data, fds = receive(channel, 4)
-    except OSError:  # the launcher has closed it
-        os._exit(0)
+    channel.send(b"r")
+    data, fds = receive(channel, 4)
     if data is None or len(fds) != 4:
         os._exit(0)
+    return channel, fds
+
+
+def take_place(fds, agent, score, watch, before):
+    """Becomes what the order says; returns the argv."""
     with open(fds[0], "rb") as file:
         file.seek(0)
         fields = file.read().split(b"\0")
     watched, n_argv = int(fields[0]), int(fields[1])
-    words = [os.fsdecode(word) for word in fields[2 : 2 + n_argv]]
     os.setsid()
     if watched:
         prctl(0x59616D61, agent)  # PR_SET_PTRACER
@@ -377,19 +394,29 @@ def stand_by(fd, agent, score, watch, before, gc):
         os.dup2(fds[1 + stream], stream)
         os.close(fds[1 + stream])
     set_score(score)
-    channel.send(b"k")
-    channel.close()
     set_environment(fields[2 + n_argv : -1], watch, before)
-    for name, stream, mode in (
-        ("stdin", 0, "r"),
-        ("stdout", 1, "w"),
-        ("stderr", 2, "w"),
-    ):
-        renew_stream(name, stream, mode)
+    renew_stream("stdin", 0, "r")
+    renew_stream("stdout", 1, "w")
+    renew_stream("stderr", 2, "w")
     renew_secrets()
-    gc.unfreeze()
-    gc.enable()
-    return words
+    return [os.fsdecode(word) for word in fields[2 : 2 + n_argv]]
+
+
+def stand_by(fd, agent, score, watch, before, kind, words, itself):
+    """Waits for its order and obeys; returns the program's name. Until the answer
+    nothing is lost: the worker is started afresh."""
+    import gc
+
+    try:
+        channel, fds = wait_for_order(fd, agent)
+        argv = take_place(fds, agent, score, watch, before)
+        program = set_arguments(kind, words, argv, itself)
+        gc.enable()
+        channel.send(b"k")
+        channel.close()
+        return program
+    except BaseException:
+        os._exit(1)
 
 
 # -- the importer --------------------------------------------------------------
@@ -494,6 +521,9 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
     itself = command_line()
     set_command_line(itself[:1] + [b"(imports ahead for ddprun)"])
     channel = _socket.socket(fileno=channel_fd)
+    if sys.version_info < (3, 9):
+        channel.send(b"this Python is older than 3.9")
+        os._exit(0)
     score = set_score("1000")
     set_idle(True)
     program = argv[words:]
@@ -517,8 +547,7 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
         os._exit(0)
     os.close(names_fd)
     gc.collect()
-    gc.disable()
-    gc.freeze()
+    gc.disable()  # it would write to memory that all share
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[1])
     channel.send(
@@ -526,7 +555,7 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
         % (sum(n in sys.modules for n in names), len(known), pages * 4)
     )
     fd = fork_ahead(channel)
-    start(main, kind, words, stand_by(fd, agent, score, watch, before, gc), itself)
+    run(kind, main, stand_by(fd, agent, score, watch, before, kind, words, itself))
 
 
 def command_line():
@@ -544,20 +573,7 @@ def be_learner(path, kind, words, argv):
         pass
     program = argv[words:]
     main = prepare_main(kind, program)
-    start(main, kind, words, argv, command_line())
-
-
-def start(main, kind, words, argv, itself):
-    import importlib
-
-    argv[0] = os.fsdecode(itself[0])
-    set_command_line(argv)
-    if hasattr(sys, "orig_argv"):
-        sys.orig_argv[:] = argv
-    program = argv[words:]
-    sys.argv[:] = ["-m"] + program[1:] if kind == "module" else program
-    importlib.invalidate_caches()
-    run(kind, main, program[0])
+    run(kind, main, set_arguments(kind, words, argv, command_line()))
 
 
 if sys.argv[1] == "import":
