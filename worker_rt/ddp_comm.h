@@ -178,7 +178,9 @@ DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
  * Host memory goes over the connections that the communicator has: to the ranks
  * before and behind this one (the last is before the first), and with `mesh` to
  * all; else USAGE. GPU memory goes to any rank. With DDP_CHECK=1 two ranks that
- * have a connection compare their calls.
+ * have a connection compare their calls. With DDP_COMM_NCCL a call with a count
+ * of 0 sends nothing, to any rank, and waits for nothing; with DDP_COMM_CPU it
+ * is a message of length 0, which the peer has to receive.
  *
  * A send may wait until the peer receives. If two ranks send to each other, or
  * several in a circle, each puts its sends and receives into a group. In host

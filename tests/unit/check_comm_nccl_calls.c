@@ -283,6 +283,70 @@ START_TEST(test_nccl_calls_group_sends_and_receives)
 }
 END_TEST
 
+/* Each to each of the others, but rank 0 has nothing for them, nor they for it.
+ */
+static void exchange_but_with_0(struct ddp_comm *comm,
+                                int rank,
+                                const uint8_t *in,
+                                uint8_t *out)
+{
+    struct ddp_error e;
+    RT_OK(ddp_comm_group_start(comm, &e), e);
+    for (int peer = 0; peer < 4; peer++) {
+        size_t n = rank == 0 || peer == 0 ? 0 : N;
+        if (peer == rank)
+            continue;
+        RT_OK(ddp_comm_send(comm, in, n, DDP_U8, peer, &e), e);
+        RT_OK(ddp_comm_recv(comm, out + N * peer, n, DDP_U8, peer, &e), e);
+    }
+    RT_OK(ddp_comm_group_end(comm, &e), e);
+    RT_OK(ddp_comm_wait(comm, &e), e);
+}
+
+static void check_from_all_but_0(int rank, const uint8_t *out)
+{
+    for (int i = 0; i < 4 * N; i++)
+        RT_CHECK(out[i] ==
+                 (rank == 0 || i / N == 0 || i / N == rank ? 0 : i / N + 1));
+}
+
+/* Ranks 0 and 2 have no connection, nor have 1 and 3. */
+static int exchange_nothing(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct both b = start(*(bool *)arg);
+    int across = (rank + 2) % 4;
+    memset(rt_shadow(b.in), rank + 1, N);
+    memset(b.host_in, rank + 1, N);
+    RT_OK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e), e);
+    RT_OK(ddp_comm_recv(b.gpu, NULL, 0, DDP_F32, across, &e), e);
+    RT_CHECK(rt_nccl()->calls == 0);
+    exchange_but_with_0(b.gpu, rank, b.in, b.out);
+    RT_CHECK(rt_nccl()->calls == (rank == 0 ? 0 : 4));
+    check_from_all_but_0(rank, rt_shadow(b.out));
+    RT_OK(ddp_comm_group_start(b.gpu, &e), e);
+    RT_OK(ddp_comm_recv(b.gpu, b.out, 0, DDP_F32, across, &e), e);
+    RT_OK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e), e);
+    RT_OK(ddp_comm_group_end(b.gpu, &e), e);
+    RT_OK(ddp_comm_barrier(b.gpu, &e), e);
+    RT_OK(ddp_comm_barrier(b.cpu, &e), e); /* all have left the one before */
+    /* One that was aborted fails, with nothing to do, too. */
+    ddp_comm_abort(b.gpu);
+    RT_CHECK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e) != 0);
+    RT_CHECK(e.code == DDP_ERR_ABORTED || e.code == DDP_ERR_PEER);
+    stop(&b);
+    return 0;
+}
+
+/* A count of 0 needs no connection, and no message that the other rank would
+ * look for elsewhere. */
+START_TEST(test_nccl_calls_of_nothing_are_none)
+{
+    bool async = _i == 1;
+    rt_world_run(4, exchange_nothing, &async, DEADLINE_MS);
+}
+END_TEST
+
 /* F8 came with NCCL 2.24: an older one is told of, and nothing breaks. */
 static int old_nccl(int rank, void *arg)
 {
@@ -565,6 +629,7 @@ static Suite *nccl_calls_suite(void)
     tcase_add_loop_test(t, test_nccl_calls_are_the_right_ones, 0, 2);
     tcase_add_loop_test(t, test_nccl_calls_scatter_and_exchange, 2, 5);
     tcase_add_loop_test(t, test_nccl_calls_group_sends_and_receives, 0, 2);
+    tcase_add_loop_test(t, test_nccl_calls_of_nothing_are_none, 0, 2);
     tcase_add_test(t, test_nccl_calls_of_f8_need_a_newer_one);
     tcase_add_loop_test(t, test_nccl_calls_of_the_program_are_waited_for, 0, 2);
     tcase_add_test(t, test_nccl_calls_of_one_rank_copy);

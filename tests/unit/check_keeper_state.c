@@ -1,7 +1,7 @@
 /* clang-format off */
 /* links: tests/lib/scratch tests/lib/rt_world tests/lib/rt_comm */
 /* links: tests/lib/rt_keeper */
-/* libs: -luv -lcjson -lxxhash */
+/* libs: -luv -lcjson -lxxhash -Wl,--wrap=calloc */
 /* clang-format on */
 /*
  * What a rank has for itself comes back with the snapshot that it was saved
@@ -21,17 +21,34 @@
 
 #define MAX 24
 
-static struct worker *start_node(int rank, size_t max, bool later)
+/* There is no memory for rows of MAX bytes. */
+static bool scarce;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return scarce && size == sizeof(uint64_t) + MAX ? NULL
+                                                    : __real_calloc(n, size);
+}
+
+static void be_node(int rank)
 {
     char text[16];
-    const struct ddp_keeper_conf conf = {.size = sizeof(conf),
-                                         .folder = "s",
-                                         .later = later,
-                                         .rank_state_max = max};
     (void)snprintf(text, sizeof(text), "%d", rank); /* fits */
     RT_CHECK(setenv("LOCAL_RANK", "0", 1) == 0);
     RT_CHECK(setenv("LOCAL_WORLD_SIZE", "1", 1) == 0);
     RT_CHECK(setenv("GROUP_RANK", text, 1) == 0);
+}
+
+static struct worker *start_node(int rank, size_t max, bool later)
+{
+    const struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                         .folder = "s",
+                                         .later = later,
+                                         .rank_state_max = max};
+    be_node(rank);
     return worker_start(&conf);
 }
 
@@ -148,6 +165,36 @@ START_TEST(test_keeper_state_is_not_needed)
 }
 END_TEST
 
+static int open_without_memory(int rank, void *arg)
+{
+    struct ddp_error e;
+    const struct ddp_keeper_conf conf = {
+        .size = sizeof(conf), .folder = "s", .rank_state_max = MAX};
+    (void)arg;
+    be_node(rank);
+    struct ddp *d = rt_init();
+    struct ddp_comm *comm = rt_join(d, 0);
+    scarce = rank == 1;
+    RT_CHECK(ddp_keeper_new(d, comm, &conf, &e) == NULL);
+    RT_CHECK(e.code == DDP_ERR_NOMEM);
+    RT_CHECK((strncmp(e.text, "rank 1: ", 8) == 0) == (rank != 1));
+    scarce = false;
+    struct ddp_keeper *k = ddp_keeper_new(d, comm, &conf, &e);
+    RT_OK(k == NULL ? -1 : 0, e); /* nothing is broken */
+    ddp_keeper_free(k);
+    ddp_comm_free(comm);
+    ddp_free(d);
+    return 0;
+}
+
+/* A rank without memory for the states ends the opening on all of them. */
+START_TEST(test_keeper_state_needs_memory_on_all_ranks)
+{
+    in_round(INSTANCE, 1);
+    rt_world_run(3, open_without_memory, NULL, 10000);
+}
+END_TEST
+
 /* The newest becomes damaged when it has been found whole, and is being loaded:
  * once its states have a place. */
 static void *damage_newest(void *ctx, const struct ddp_tensor *t)
@@ -227,6 +274,7 @@ int main(void)
     tcase_add_loop_test(t, test_keeper_state_of_each_rank_comes_back, 0, 2);
     tcase_add_test(t, test_keeper_state_is_that_of_what_was_loaded);
     tcase_add_test(t, test_keeper_state_is_not_needed);
+    tcase_add_test(t, test_keeper_state_needs_memory_on_all_ranks);
     tcase_add_test(t, test_keeper_state_of_a_refused_one_is_forgotten);
     tcase_add_test(t, test_keeper_states_are_no_tensor_of_the_program);
     suite_add_tcase(s, t);

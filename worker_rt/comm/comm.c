@@ -324,9 +324,12 @@ between(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
     struct ddp_err why;
     if (check(c, &call, &why) != 0)
         return rt_fail(err, &why);
+    size_t n = c->ops->skips_empty && call.count == 0 ? 0 : 1;
     if (!c->grouping)
-        return c->ops->exchange(c, &call, 1, &why) == 0 ? 0
+        return c->ops->exchange(c, &call, n, &why) == 0 ? 0
                                                         : rt_fail(err, &why);
+    if (n == 0)
+        return 0;
     if (grow_group(c, &why) != 0)
         return rt_fail(err, &why);
     c->group[c->ngroup++] = call;

@@ -63,6 +63,8 @@ struct comm_ops {
                     const struct comm_call *calls,
                     size_t n,
                     struct ddp_err *err);
+    /* A send or receive of nothing is none: `exchange` does not get it. */
+    bool skips_empty;
     /* Whether there is a connection for data in host memory. */
     bool (*reaches)(struct ddp_comm *c, int rank);
     /* Two that libddp needs itself, of bytes. */

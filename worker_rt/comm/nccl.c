@@ -482,6 +482,7 @@ static void nccl_del(struct ddp_comm *comm)
 static const struct comm_ops nccl_ops = {
     .call = nccl_call,
     .exchange = nccl_exchange,
+    .skips_empty = true, /* its buffer does not tell which way it would go */
     .reaches = nccl_reaches,
     .broadcast = comm_broadcast,
     .allgather = comm_allgather,

@@ -634,7 +634,9 @@ static int open_all(struct ddp_keeper *k,
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;
-    if (keeper_ranks_open(k, conf->rank_state_max, err) != 0)
+    if (conf->rank_state_max > 0 &&
+        keeper_agree(k->comm, keeper_ranks_open(k, conf->rank_state_max, err),
+                     err) != 0)
         return -1;
     if (conf->gpu &&
         keeper_agree(k->comm, device_copy_open(&k->device, conf->stream, err),
