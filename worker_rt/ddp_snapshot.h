@@ -248,8 +248,8 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
 
 /*
  * Saves the state after `step` (0 or more): to memory, and with `to_disk` to
- * the disk too. Call it on all ranks. With `stripes` or `rank_state_max` it is a
- * collective; else a rank that neither has memory nor writes returns at once.
+ * the disk too. Call it on all ranks. With `stripes` or `rank_state_max` it is
+ * a collective; else a rank that neither has memory nor writes returns at once.
  * Borrows the tensors for the call; with `later`, until ddp_keeper_settle has
  * returned or this has returned an error. Besides, it waits only if the
  * snapshot before is not sealed yet, or the one before for the disk is not
