@@ -211,10 +211,10 @@ DDP_API int ddp_comm_recv(struct ddp_comm *c,
  * Errors of start: USAGE (there is a group), and what the communicator failed
  * with if it has. A send or receive in a group has
  * USAGE and NOMEM only, and is left out then. All other calls but
- * ddp_comm_abort and ddp_comm_free fail with USAGE in a group. The group is
- * over when end returns, also with an error: USAGE (there is no group; both
- * kinds of memory; a peer to which there is no connection), and those of the
- * collectives. After USAGE none of it was begun.
+ * ddp_comm_abort and ddp_comm_free fail in a group: with USAGE, or NULL. The
+ * group is over when end returns, also with an error: USAGE (there is no group;
+ * both kinds of memory; a peer to which there is no connection), and those of
+ * the collectives. After USAGE none of it was begun.
  */
 #define DDP_COMM_GROUP_MAX 4096
 DDP_API int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err);
@@ -223,7 +223,7 @@ DDP_API int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err);
 /*
  * NCCL's own communicator (an ncclComm_t), for what libddp does not have. NULL:
  * the communicator has none, since its kind is DDP_COMM_CPU, the world is one
- * rank, or it failed.
+ * rank, or it failed; or a group was begun and not ended.
  *
  * It is one that does not block: a call of NCCL may return ncclInProgress, then
  * ask ncclCommGetAsyncError until it does not. Enqueue on the communicator's

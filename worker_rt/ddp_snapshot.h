@@ -9,10 +9,6 @@
 #error "include ddp.h, which includes this"
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* -- snapshots ------------------------------------------------------------- */
 
 /*
@@ -252,11 +248,12 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
 
 /*
  * Saves the state after `step` (0 or more): to memory, and with `to_disk` to
- * the disk too. Call it on all ranks; a rank that neither has memory nor writes
- * returns at once. Borrows the tensors for the call; with `later`, until
- * ddp_keeper_settle has returned or this has returned an error. It waits only
- * if the snapshot before is not sealed yet, or the one before for the disk is
- * not written yet. So a worker that dies loses one saved step at most.
+ * the disk too. Call it on all ranks. With `stripes` or `rank_state_max` it is
+ * a collective; else a rank that neither has memory nor writes returns at once.
+ * Borrows the tensors for the call; with `later`, until ddp_keeper_settle has
+ * returned or this has returned an error. Besides, it waits only if the
+ * snapshot before is not sealed yet, or the one before for the disk is not
+ * written yet. So a worker that dies loses one saved step at most.
  *
  * Errors are this rank's own, and training may go on: IO, CONFLICT (another run
  * has taken the folder over) of an earlier save to the disk, reported once,
@@ -374,9 +371,5 @@ ddp_keeper_rank_state(const struct ddp_keeper *k, int rank, size_t *len);
 /* Gives up a file that is being written: call ddp_keeper_wait before to finish
  * it. NULL is allowed. */
 DDP_API void ddp_keeper_free(struct ddp_keeper *k);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -256,7 +256,9 @@ static int exchange(int rank, void *arg)
     RT_OK(ddp_comm_recv(b.gpu, b.out, N, DDP_F16, peer, &e), e);
     RT_OK(ddp_comm_recv(b.gpu, b.out + 2 * N, N, DDP_BF16, peer, &e), e);
     RT_CHECK(rt_nccl()->calls == 0);
+    RT_CHECK(ddp_comm_nccl(b.gpu) == NULL); /* the group was not given yet */
     RT_OK(ddp_comm_group_end(b.gpu, &e), e);
+    RT_CHECK(ddp_comm_nccl(b.gpu) != NULL);
     RT_OK(ddp_comm_wait(b.gpu, &e), e);
     RT_CHECK(rt_nccl()->calls == 4 && rt_nccl()->call[0].group > 0);
     for (int i = 0; i < 2 * N; i++)

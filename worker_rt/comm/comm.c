@@ -416,7 +416,7 @@ int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
 
 void *ddp_comm_nccl(struct ddp_comm *c)
 {
-    return c->ops->nccl == NULL ? NULL : c->ops->nccl(c);
+    return c->ops->nccl == NULL || c->grouping ? NULL : c->ops->nccl(c);
 }
 
 void ddp_comm_abort(struct ddp_comm *c)
