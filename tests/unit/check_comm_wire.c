@@ -1,5 +1,5 @@
 /* links: tests/lib/rt_world tests/lib/rt_comm */
-/* libs: -luv -Wl,--wrap=send */
+/* libs: -luv -Wl,--wrap=send -Wl,--wrap=recv -Wl,--wrap=getsockopt */
 /*
  * Who is blamed: when ranks of a ring fail one after the other, all of them
  * must name the one that failed first, not their neighbour.
@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/suite.h"
+#include "worker_rt/comm/cpu.h"
 #include "worker_rt/comm/wire.h"
 #include "worker_rt/ddp.h"
 
@@ -330,6 +332,54 @@ START_TEST(test_wire_stop_leaves_time_for_a_step)
 }
 END_TEST
 
+/* -- looks at peers -------------------------------------------------------- */
+
+static int looks;
+
+ssize_t __real_recv(int fd, void *data, size_t len, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t len, int flags);
+int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+
+ssize_t __wrap_recv(int fd, void *data, size_t len, int flags)
+{
+    looks++;
+    return __real_recv(fd, data, len, flags);
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+    looks++;
+    return __real_getsockopt(fd, level, name, value, len);
+}
+
+static int watch_often(int rank, void *arg)
+{
+    struct ddp_error e;
+    struct ddp_err why;
+    struct ddp *d = rt_init();
+    struct ddp_comm *c = rt_join(d, 0);
+    struct wire *w = comm_cpu_wire(c);
+    (void)rank, (void)arg;
+    RT_OK(wire_attend(w, WIRE_WAIT, MONO_NEVER, &why), why);
+    looks = 0;
+    for (int i = 0; i < 1000; i++)
+        RT_OK(wire_watch(w, &why), why);
+    RT_CHECK(looks < 200);
+    RT_OK(ddp_comm_barrier(c, &e), e);
+    ddp_comm_free(c);
+    ddp_free(d);
+    return 0;
+}
+
+/* A rank that waits for NCCL looks at its peers a thousand times a second, and
+ * a mesh has 127 of them: it does not ask each of them each time. */
+START_TEST(test_wire_watch_does_not_ask_each_peer)
+{
+    rt_world_run(4, watch_often, NULL, DEADLINE_MS);
+}
+END_TEST
+
 static Suite *comm_wire_suite(void)
 {
     Suite *s = suite_create("comm_wire");
@@ -343,6 +393,7 @@ static Suite *comm_wire_suite(void)
     tcase_add_test(t, test_wire_leaving_early_is_told_as_such);
     tcase_add_test(t, test_wire_own_fault_blames_no_peer);
     tcase_add_test(t, test_wire_stop_leaves_time_for_a_step);
+    tcase_add_test(t, test_wire_watch_does_not_ask_each_peer);
     suite_add_tcase(s, t);
     return s;
 }

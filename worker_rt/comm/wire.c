@@ -47,6 +47,8 @@
 
 #define GONE_US  (50 * MONO_MS)
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
+/* How often the kernel is asked at most which peers are silent. */
+#define SILENCE_US (100 * MONO_MS)
 
 int64_t wire_look_us = 1 * MONO_S;
 
@@ -356,6 +358,23 @@ static void hurry(struct wire *w)
     w->hurried = true;
 }
 
+/* A call of the kernel for each peer: of them there may be many. */
+static int check_silence(struct wire *w, int64_t now_us, struct ddp_err *err)
+{
+    if (now_us - w->asked_us < SILENCE_US)
+        return 0;
+    w->asked_us = now_us;
+    for (size_t i = 0; i < w->npeers; i++) {
+        if (w->peers[i].state != WIRE_HERE ||
+            !blame_is_silent(w->peers[i].fd,
+                             w->hurried ? BLAME_HURRY_MS : DIAL_SILENT_MS))
+            continue;
+        errno = ETIMEDOUT;
+        return lost(w, &w->peers[i], err);
+    }
+    return 0;
+}
+
 /* Too late, or a peer that is gone or silent. */
 static int check_peers(struct wire *w, struct ddp_err *err)
 {
@@ -369,15 +388,7 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     }
     if (w->gone != NULL && now_us - w->moved_us >= GONE_US)
         return lost(w, w->gone, err);
-    for (size_t i = 0; i < w->npeers; i++) {
-        if (w->peers[i].state != WIRE_HERE ||
-            !blame_is_silent(w->peers[i].fd,
-                             w->hurried ? BLAME_HURRY_MS : DIAL_SILENT_MS))
-            continue;
-        errno = ETIMEDOUT;
-        return lost(w, &w->peers[i], err);
-    }
-    return 0;
+    return check_silence(w, now_us, err);
 }
 
 /* Looks at messages that were not asked for. */
@@ -446,6 +457,13 @@ ask(const struct wire *w, const struct traffic *t, struct notes_asked *asked)
     }
 }
 
+/* Whether there is something to hear of a peer. */
+static struct pollfd blame_of(const struct wire_peer *p)
+{
+    return (struct pollfd){.fd = p->state == WIRE_HERE ? p->blame_fd : -1,
+                           .events = POLLIN};
+}
+
 /* Blocks until something may go on. What can still be finished is: blames are
  * read only if nothing else moves. */
 static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
@@ -461,8 +479,7 @@ static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
         short events = asked.events[i];
         data[i] =
             (struct pollfd){.fd = events != 0 ? p->fd : -1, .events = events};
-        blames[i] = (struct pollfd){
-            .fd = p->state == WIRE_HERE ? p->blame_fd : -1, .events = POLLIN};
+        blames[i] = blame_of(p);
     }
     int n = poll(pfd, 1 + 2 * w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
@@ -491,10 +508,15 @@ static int check_abort(struct wire *w, struct ddp_err *err)
 /* No stall is looked for: what is waited for may move where we see nothing. */
 int wire_watch(struct wire *w, struct ddp_err *err)
 {
+    struct pollfd pfd[WIRE_PEERS_MAX];
     if (check_abort(w, err) != 0)
         return -1;
+    for (size_t i = 0; i < w->npeers; i++)
+        pfd[i] = blame_of(&w->peers[i]);
+    int n = poll(pfd, w->npeers, 0);
     for (size_t i = 0; i < w->npeers; i++) {
-        hear(w, &w->peers[i]);
+        if (n < 0 || pfd[i].revents != 0)
+            hear(w, &w->peers[i]);
         if (w->peers[i].state == WIRE_BLAMED)
             return give_up(w, w->peers[i].blame, err);
     }

@@ -69,6 +69,7 @@ struct wire {
     int64_t deadline_us;    /* of this collective */
     struct wire_peer *gone; /* the first that was seen gone, or NULL */
     int64_t moved_us;       /* since then: when data last moved */
+    int64_t asked_us;       /* when it was last asked which peers are silent */
     bool hurried;           /* blame_hurry was called for all */
     bool noted;             /* in this call the peers have their notes .. */
     wire_ranks passed;      /* .. and those chains of others */
