@@ -494,8 +494,6 @@ static const struct comm_ops nccl_ops = {
     .exchange = nccl_exchange,
     .skips_empty = true, /* its buffer does not tell which way it would go */
     .reaches = nccl_reaches,
-    .broadcast = comm_broadcast,
-    .allgather = comm_allgather,
     .barrier = nccl_barrier,
     .wait = nccl_wait,
     .nccl = nccl_raw,
@@ -539,7 +537,7 @@ static int share_ids(struct comm_nccl *c,
                 (void)nccl_failed(c, rc, "start of NCCL", err);
             return nccl_end(c, -1, err);
         }
-        if (k->ops->broadcast(k, &ids[i], sizeof(ids[i]), root, err) != 0)
+        if (comm_broadcast(k, &ids[i], sizeof(ids[i]), root, err) != 0)
             return -1;
     }
     return 0;
