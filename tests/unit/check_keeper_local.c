@@ -58,14 +58,16 @@ static enum {
 static int made; /* communicators, with that of the job */
 static const struct comm_ops *sound;
 
-static int bad_broadcast(
-    struct ddp_comm *c, void *bytes, size_t len, int root, struct ddp_err *err)
+static int
+bad_call(struct ddp_comm *c, const struct comm_call *call, struct ddp_err *err)
 {
-    if (nature == DIES)
+    size_t len = comm_call_len(call);
+    bool broadcasts = call->kind == WIRE_BROADCAST;
+    if (broadcasts && nature == DIES)
         _exit(9);
-    if (c->rank == root && len > 0)
-        ((uint8_t *)bytes)[len / 2] ^= 1;
-    return sound->broadcast(c, bytes, len, root, err);
+    if (broadcasts && c->rank == call->peer && len > 0)
+        ((uint8_t *)call->out)[len / 2] ^= 1;
+    return sound->call(c, call, err);
 }
 
 struct ddp_comm *__real_comm_cpu_new(const struct comm_place *place,
@@ -88,7 +90,7 @@ struct ddp_comm *__wrap_comm_cpu_new(const struct comm_place *place,
         return c;
     sound = c->ops;
     bad = *sound;
-    bad.broadcast = bad_broadcast;
+    bad.call = bad_call;
     c->ops = &bad;
     return c;
 }

@@ -90,46 +90,52 @@ static int states_to_come; /* after each round of offers */
 /* Says that it failed, and why in words that are no error. */
 static bool raves;
 
-static int lying_allgather(struct ddp_comm *c,
-                           const void *mine,
-                           size_t len,
-                           void *all,
-                           struct ddp_err *err)
+/* What it gives to an allgather of `mine`. */
+static const void *offered(const void *mine, size_t len)
 {
-    int64_t offer[OFFER_LEN / sizeof(int64_t)];
+    static int64_t offer[OFFER_LEN / sizeof(int64_t)];
     static const int64_t failed = DDP_E_IO;
     if (len == sizeof(failed) && raves)
-        return honest->allgather(c, &failed, len, all, err);
+        return &failed;
     if (len == sizeof(said_state) && states_to_come-- > 0 && said_state != 0) {
         if (said_state != 1)
             states_to_come = 0; /* what comes then are codes */
-        return honest->allgather(c, &said_state, len, all, err);
+        return &said_state;
     }
     if (len != OFFER_LEN)
-        return honest->allgather(c, mine, len, all, err);
+        return mine;
     states_to_come = 2;
-    if (told == NULL)
-        return honest->allgather(c, mine, len, all, err);
     memcpy(offer, mine, len);
-    if (offer[HAS])
+    if (told != NULL && offer[HAS])
         offer[told->field] =
             (int64_t)((uint64_t)offer[told->field] + (uint64_t)told->add);
-    return honest->allgather(c, offer, len, all, err);
+    return offer;
 }
 
-static int lying_broadcast(
-    struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
+static int rave(struct ddp_comm *c, struct comm_call call, struct ddp_err *err)
 {
     static uint8_t nonsense[sizeof(struct ddp_err)];
     memset(nonsense, 0x1b, sizeof(nonsense));
-    if (raves && root == LIAR && len == sizeof(nonsense)) {
-        (void)honest->broadcast(c, nonsense, len, root, err);
-        (void)sleep(1); /* all have it then */
-        _exit(0);
-    }
-    if (root == LIAR && told != NULL && told->flips && len > 0)
-        ((uint8_t *)data)[len / 2] ^= 1;
-    return honest->broadcast(c, data, len, root, err);
+    call.in = call.out = nonsense;
+    (void)honest->call(c, &call, err);
+    (void)sleep(1); /* all have it then */
+    _exit(0);
+}
+
+static int lying_call(struct ddp_comm *c,
+                      const struct comm_call *call,
+                      struct ddp_err *err)
+{
+    struct comm_call lie = *call;
+    size_t len = comm_call_len(call);
+    bool sends = call->kind == WIRE_BROADCAST && call->peer == LIAR;
+    if (call->kind == WIRE_ALLGATHER)
+        lie.in = offered(call->in, len);
+    if (sends && raves && len == sizeof(struct ddp_err))
+        return rave(c, lie, err);
+    if (sends && told != NULL && told->flips && len > 0)
+        ((uint8_t *)call->out)[len / 2] ^= 1;
+    return honest->call(c, &lie, err);
 }
 
 /* -- a rank ---------------------------------------------------------------- */
@@ -193,8 +199,7 @@ static int load_with_a_liar(int rank, void *arg)
     if (rank == LIAR) {
         honest = w.comm->ops;
         lying = *honest;
-        lying.allgather = lying_allgather;
-        lying.broadcast = lying_broadcast;
+        lying.call = lying_call;
         w.comm->ops = &lying;
     }
     int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, &kept, &w.e);
@@ -224,7 +229,7 @@ static int load_for_a_liar(int rank, void *arg)
         said_state = *state;
         honest = w.comm->ops;
         lying = *honest;
-        lying.allgather = lying_allgather;
+        lying.call = lying_call;
         w.comm->ops = &lying;
     }
     int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e);
@@ -249,8 +254,7 @@ static int load_with_nonsense(int rank, void *arg)
         raves = true;
         honest = w.comm->ops;
         lying = *honest;
-        lying.allgather = lying_allgather;
-        lying.broadcast = lying_broadcast;
+        lying.call = lying_call;
         w.comm->ops = &lying;
     }
     int rc = ddp_keeper_load(w.k, &w.t, 1, NULL, 0, NULL, &w.e);

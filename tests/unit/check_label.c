@@ -253,8 +253,6 @@ static void control_del(struct ddp_comm *c)
 
 static const struct comm_ops control_ops = {
     .call = meet_call,
-    .broadcast = comm_broadcast,
-    .allgather = comm_allgather,
     .barrier = meet,
     .leave = control_leave,
     .del = control_del,

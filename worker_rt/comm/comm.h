@@ -47,10 +47,9 @@ struct comm_call {
 };
 
 /*
- * All but `abort`, `reaches` and `nccl` return 0 or -1 with `err`. The
- * arguments have been checked. `abort` comes from other threads. `leave` ends
- * the work on a sound communicator in an orderly way; `del` frees it, broken or
- * not.
+ * Those that return an int return 0, or -1 with `err`. The arguments have been
+ * checked. `abort` comes from other threads. `leave` ends the work on a sound
+ * communicator in an orderly way; `del` frees it, broken or not.
  */
 struct comm_ops {
     /* A collective that moves data. */
@@ -67,17 +66,6 @@ struct comm_ops {
     bool skips_empty;
     /* Whether there is a connection for data in host memory. */
     bool (*reaches)(struct ddp_comm *c, int rank);
-    /* Two that libddp needs itself, of bytes. */
-    int (*broadcast)(struct ddp_comm *c,
-                     void *data,
-                     size_t len,
-                     int root,
-                     struct ddp_err *err);
-    int (*allgather)(struct ddp_comm *c,
-                     const void *mine,
-                     size_t len,
-                     void *all,
-                     struct ddp_err *err);
     int (*barrier)(struct ddp_comm *c, struct ddp_err *err);
     int (*wait)(struct ddp_comm *c, struct ddp_err *err); /* or NULL */
     void *(*nccl)(struct ddp_comm *c);                    /* or NULL */
@@ -119,7 +107,7 @@ static inline size_t comm_call_len(const struct comm_call *call)
     return call->count * call->elem;
 }
 
-/* The two that libddp needs itself, as calls. */
+/* Two that libddp needs itself, of bytes: 0, or -1 with `err`. */
 static inline int comm_broadcast(
     struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
 {

@@ -116,11 +116,6 @@ static struct blocks split(void *data, size_t n, size_t elem, int world)
     return (struct blocks){data, elem, n / parts, n % parts};
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Block `number`, as numbers of ranks go round, and how many elements it has.
  */
 static uint8_t *
@@ -129,7 +124,7 @@ find_block(const struct blocks *b, int number, int world, size_t *n)
     size_t i = (size_t)(number + 2 * world) % (size_t)world;
     ddp_assert(number > -2 * world);
     *n = b->base + (i < b->rest ? 1 : 0);
-    return b->data + (i * b->base + least(i, b->rest)) * b->elem;
+    return b->data + (i * b->base + wire_least(i, b->rest)) * b->elem;
 }
 
 static struct wire_xfer block(struct comm_cpu *c,
@@ -196,11 +191,11 @@ static int ring_broadcast(struct comm_cpu *c,
         size_t last = i - (i > 0 ? 1 : 0);
         if (place > 0 && i < chunks)
             in = wire_message(w, c->prev, (uint32_t)i, data + i * WIRE_CHUNK,
-                              least(WIRE_CHUNK, len - i * WIRE_CHUNK));
+                              wire_least(WIRE_CHUNK, len - i * WIRE_CHUNK));
         if (place < world - 1 && i > 0)
             out = wire_message(w, c->next, (uint32_t)last,
                                data + last * WIRE_CHUNK,
-                               least(WIRE_CHUNK, len - last * WIRE_CHUNK));
+                               wire_least(WIRE_CHUNK, len - last * WIRE_CHUNK));
         if (place == 0 && i == chunks)
             in = wire_message(w, c->prev, 0, NULL, 0);
         if (place == world - 1 && i == 0)
@@ -563,8 +558,6 @@ static const struct comm_ops cpu_ops = {
     .call = cpu_call,
     .exchange = cpu_exchange,
     .reaches = cpu_reaches,
-    .broadcast = comm_broadcast,
-    .allgather = comm_allgather,
     .barrier = cpu_barrier,
     .abort = cpu_abort,
     .leave = cpu_leave,

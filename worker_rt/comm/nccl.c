@@ -130,38 +130,47 @@ static bool is_failure(ncclResult_t rc)
     return rc != ncclSuccess && rc != ncclInProgress;
 }
 
-/* As a group, so that none of them waits for another one of this rank's. */
 static ncclResult_t
-give_group(const struct comm_nccl *c, const struct comm_call *calls, size_t n)
+give_each(const struct comm_nccl *c, const struct comm_call *calls, size_t n)
 {
-    ncclResult_t rc = c->nccl->GroupStart();
-    if (is_failure(rc))
-        return rc;
+    ncclResult_t rc = ncclSuccess;
     for (size_t i = 0; i < n && !is_failure(rc); i++)
         rc = send_or_receive(c, &calls[i]);
-    ncclResult_t ended = c->nccl->GroupEnd();
-    return is_failure(rc) ? rc : ended;
+    return rc;
 }
 
-/* NCCL has a call for it from 2.28 on only. */
-static ncclResult_t give_all_to_all(const struct comm_nccl *c,
-                                    const struct comm_call *call)
+/* NCCL has a call for an all-to-all from 2.28 on only. */
+static ncclResult_t
+give_parts(const struct comm_nccl *c, const struct comm_call *call, size_t n)
 {
     size_t len = comm_call_len(call);
+    ncclResult_t rc = ncclSuccess;
+    ddp_assert(n == 1);
+    for (int r = 0; r < c->base.world && !is_failure(rc); r++) {
+        struct comm_call both[] = {*call, *call};
+        both[0].peer = both[1].peer = r;
+        both[0].kind = WIRE_SEND;
+        both[0].in = (const uint8_t *)call->in + (size_t)r * len;
+        both[1].kind = WIRE_RECV;
+        both[1].out = (uint8_t *)call->out + (size_t)r * len;
+        rc = give_each(c, both, 2);
+    }
+    return rc;
+}
+
+typedef ncclResult_t
+give_fn(const struct comm_nccl *c, const struct comm_call *calls, size_t n);
+
+/* As a group, so that none of them waits for another one of this rank's. */
+static ncclResult_t as_group(give_fn *fn,
+                             const struct comm_nccl *c,
+                             const struct comm_call *calls,
+                             size_t n)
+{
     ncclResult_t rc = c->nccl->GroupStart();
     if (is_failure(rc))
         return rc;
-    for (int r = 0; r < c->base.world && !is_failure(rc); r++) {
-        struct comm_call one = *call;
-        one.peer = r;
-        one.kind = WIRE_SEND;
-        one.in = (const uint8_t *)call->in + (size_t)r * len;
-        rc = send_or_receive(c, &one);
-        one.kind = WIRE_RECV;
-        one.out = (uint8_t *)call->out + (size_t)r * len;
-        if (!is_failure(rc))
-            rc = send_or_receive(c, &one);
-    }
+    rc = fn(c, calls, n);
     ncclResult_t ended = c->nccl->GroupEnd();
     return is_failure(rc) ? rc : ended;
 }
@@ -186,7 +195,7 @@ static ncclResult_t give(const struct comm_nccl *c,
         return nccl->AllGather(call->in, call->out, n, type, c->comm,
                                c->stream);
     case WIRE_ALL_TO_ALL:
-        return give_all_to_all(c, call);
+        return as_group(give_parts, c, call, 1);
     case WIRE_BARRIER:
     case WIRE_LEAVE:
     case WIRE_START:
@@ -339,9 +348,10 @@ static int nccl_exchange(struct ddp_comm *comm,
         nccl_attend(c, kind, err) != 0 || wire_watch(c->wire, err) != 0 ||
         nccl_lock(c, err) != 0)
         return nccl_end(c, -1, err);
-    return enqueued(
-        c, n == 1 ? send_or_receive(c, calls) : give_group(c, calls, n),
-        head_kind_name(kind), err);
+    return enqueued(c,
+                    n == 1 ? send_or_receive(c, calls)
+                           : as_group(give_each, c, calls, n),
+                    head_kind_name(kind), err);
 }
 
 static bool nccl_reaches(struct ddp_comm *comm, int rank)
@@ -484,8 +494,6 @@ static const struct comm_ops nccl_ops = {
     .exchange = nccl_exchange,
     .skips_empty = true, /* its buffer does not tell which way it would go */
     .reaches = nccl_reaches,
-    .broadcast = comm_broadcast,
-    .allgather = comm_allgather,
     .barrier = nccl_barrier,
     .wait = nccl_wait,
     .nccl = nccl_raw,
@@ -529,7 +537,7 @@ static int share_ids(struct comm_nccl *c,
                 (void)nccl_failed(c, rc, "start of NCCL", err);
             return nccl_end(c, -1, err);
         }
-        if (k->ops->broadcast(k, &ids[i], sizeof(ids[i]), root, err) != 0)
+        if (comm_broadcast(k, &ids[i], sizeof(ids[i]), root, err) != 0)
             return -1;
     }
     return 0;

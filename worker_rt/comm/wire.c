@@ -213,11 +213,6 @@ static bool finished(const struct wire_xfer *x)
     return x->peer == NULL || x->done == sizeof(x->head) + x->len;
 }
 
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Fills `iov` with what is left of the head and a piece of the data. */
 static size_t pieces(struct iovec iov[2],
                      struct wire_head *head,
@@ -246,7 +241,7 @@ send_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     size_t at = data_done(x);
     struct msghdr msg = {.msg_iov = iov};
     msg.msg_iovlen = pieces(iov, &x->head, x->done, x->data + at,
-                            least(x->len - at, WIRE_CHUNK));
+                            wire_least(x->len - at, WIRE_CHUNK));
     ssize_t n = sendmsg(x->peer->fd, &msg, MSG_NOSIGNAL);
     if (n < 0 && is_own(errno))
         return own_fault(w, "send", err);
@@ -303,11 +298,11 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
 {
     size_t at = data_done(x);
     uint8_t *to = x->data + at;
-    size_t room = least(x->len - at, WIRE_CHUNK);
+    size_t room = wire_least(x->len - at, WIRE_CHUNK);
     if (x->combine != NULL) {
         size_t kept = at - x->added; /* part of an element */
         to = w->scratch + kept;
-        room = least(room, WIRE_CHUNK - kept);
+        room = wire_least(room, WIRE_CHUNK - kept);
     }
     struct iovec iov[2];
     struct msghdr msg = {.msg_iov = iov};

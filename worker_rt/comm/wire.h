@@ -93,6 +93,11 @@ struct wire_xfer {
     size_t added; /* bytes of `data` that were combined */
 };
 
+static inline size_t wire_least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Nothing is allocated yet; wire_close may be called from here on. */
 void wire_init(struct wire *w, int rank, int world);
 

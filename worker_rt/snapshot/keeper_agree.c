@@ -34,7 +34,7 @@ int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
     struct ddp_err own;
     int first = 0;
-    if (comm->ops->allgather(comm, &code, sizeof(code), all, &own) != 0)
+    if (comm_allgather(comm, &code, sizeof(code), all, &own) != 0)
         first = -1;
     while (first >= 0 && first < comm->world && all[first] == 0)
         first++;
@@ -44,7 +44,7 @@ int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
     if (first >= 0 && first != comm->rank)
         memset(err, 0, sizeof(*err));
     if (first < 0 ||
-        comm->ops->broadcast(comm, err, sizeof(*err), first, &own) != 0) {
+        comm_broadcast(comm, err, sizeof(*err), first, &own) != 0) {
         *err = own;
         return -1;
     }

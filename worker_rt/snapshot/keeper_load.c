@@ -181,7 +181,7 @@ static int gather_offers(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_comm *comm = l->k->comm;
     struct keeper_offer mine = make_offer(l);
-    if (comm->ops->allgather(comm, &mine, sizeof(mine), l->offers, err) != 0)
+    if (comm_allgather(comm, &mine, sizeof(mine), l->offers, err) != 0)
         return -1;
     for (int r = 0; r < comm->world; r++) {
         struct keeper_offer *o = &l->offers[r];

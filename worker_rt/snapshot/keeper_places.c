@@ -85,7 +85,7 @@ static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
     uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
     if (all == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
-    int rc = k->comm->ops->allgather(k->comm, &mark, sizeof(mark), all, err);
+    int rc = comm_allgather(k->comm, &mark, sizeof(mark), all, err);
     bool writes = rc == 0 && mark != 0;
     for (int r = 0; writes && r < k->comm->rank; r++)
         writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);

@@ -104,8 +104,7 @@ int keeper_ranks_gather(struct ddp_keeper *k,
     const struct ddp_comm *comm = k->comm;
     struct keeper_ranks *r = &k->ranks;
     ddp_assert(r->max > 0);
-    if (comm->ops->allgather(k->comm, r->mine, PREFIX + r->max, r->all, err) !=
-        0)
+    if (comm_allgather(k->comm, r->mine, PREFIX + r->max, r->all, err) != 0)
         return ddp_err_wrap(err, "the states of the ranks");
     *with = calloc(n + 1, sizeof(**with));
     if (*with == NULL)

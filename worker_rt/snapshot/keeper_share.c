@@ -130,7 +130,7 @@ static int read_piece(
         a->from = NULL;
     if (reads && a->from == NULL)
         memset(data, 0, len);
-    if (a->comm->ops->broadcast(a->comm, data, len, a->root, err) == 0)
+    if (comm_broadcast(a->comm, data, len, a->root, err) == 0)
         return 0;
     a->is_lost = true;
     return -1;
@@ -226,8 +226,7 @@ tell_state(struct keeper_share *s, int rc, int *lack, struct ddp_err *err)
     struct ddp_comm *comm = s->k->comm;
     struct ddp_err lost;
     int64_t mine = rc < 0 ? SHARE_FAILED : rc > 0 ? SHARE_LACKS : SHARE_HAS;
-    if (comm->ops->allgather(comm, &mine, sizeof(mine), s->states, &lost) !=
-        0) {
+    if (comm_allgather(comm, &mine, sizeof(mine), s->states, &lost) != 0) {
         bool own =
             rc < 0 && (err->code == DDP_E_NOMEM || err->code == DDP_E_USAGE);
         if (!own) /* it names the rank that is to blame */

@@ -99,8 +99,7 @@ int keeper_stripes_offer(struct ddp_keeper *k,
 {
     struct ddp_comm *comm = k->comm;
     const struct stripes_offer mine = {leads(k) ? slot + 1 : 0, (int64_t)len};
-    if (comm->ops->allgather(comm, &mine, sizeof(mine), k->stripes.offers,
-                             err) != 0)
+    if (comm_allgather(comm, &mine, sizeof(mine), k->stripes.offers, err) != 0)
         return ddp_err_wrap(err, "the parts of a snapshot");
     take_part(k, &k->stripes.offers[leader_of(k)], len);
     return 0;
@@ -160,7 +159,7 @@ int keeper_stripes_join(struct ddp_keeper *k, struct ddp_err *err)
     s->due = false;
     if (takes_part && s->summed)
         put_sums(k, &k->slot[s->slot].image);
-    if (comm->ops->allgather(comm, &mine, sizeof(mine), s->states, err) != 0)
+    if (comm_allgather(comm, &mine, sizeof(mine), s->states, err) != 0)
         return ddp_err_wrap(err, "the parts of a snapshot");
     if (!takes_part || !leads(k))
         return 0;

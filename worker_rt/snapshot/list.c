@@ -119,14 +119,11 @@ int ddp_snapshot_list(struct ddp *d,
 {
     struct ddp_err why;
     bool more = true;
-    size_t len = strlen(path);
-    char *prev = malloc(len + sizeof(SNAPSHOT_PREV));
+    char *prev = snapshot_prev_path(path);
     if (prev == NULL) {
         (void)snapshot_no_memory(&why);
         return rt_fail(err, &why);
     }
-    memcpy(prev, path, len);
-    memcpy(prev + len, SNAPSHOT_PREV, sizeof(SNAPSHOT_PREV));
     int rc = list_file(d, path, fn, ctx, &more, &why);
     if (rc == 0 && more)
         rc = list_file(d, prev, fn, ctx, &more, &why);

@@ -415,12 +415,9 @@ static int load_prev(struct ddp *d,
                      struct ddp_err *err)
 {
     struct ddp_err second;
-    size_t len = strlen(path);
-    char *prev = malloc(len + sizeof(SNAPSHOT_PREV));
+    char *prev = snapshot_prev_path(path);
     if (prev == NULL)
         return -1;
-    memcpy(prev, path, len);
-    memcpy(prev + len, SNAPSHOT_PREV, sizeof(SNAPSHOT_PREV));
     int rc = load_one(d, prev, wanted, info, &second);
     free(prev);
     if (rc == 0) {

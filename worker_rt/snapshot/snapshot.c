@@ -39,6 +39,17 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
     snapshot_hex(out, XXH3_128bits_digest(state));
 }
 
+char *snapshot_prev_path(const char *path)
+{
+    size_t len = strlen(path);
+    char *prev = malloc(len + sizeof(SNAPSHOT_PREV));
+    if (prev == NULL)
+        return NULL;
+    memcpy(prev, path, len);
+    memcpy(prev + len, SNAPSHOT_PREV, sizeof(SNAPSHOT_PREV));
+    return prev;
+}
+
 int snapshot_no_memory(struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");

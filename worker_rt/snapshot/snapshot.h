@@ -38,6 +38,9 @@
 
 #define SNAPSHOT_PREV ".prev" /* behind the path */
 
+/* The path of the one before; the caller frees it. NULL: no memory. */
+char *snapshot_prev_path(const char *path);
+
 /* Data is hashed in pieces of this size, while they are in the cache. */
 #define SNAPSHOT_PIECE ((size_t)1 << 20)
 
