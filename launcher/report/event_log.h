@@ -38,6 +38,12 @@ struct event_log {
     int rounds;                     /* that were started here */
     struct agent_takeover takeover; /* the last one; count: all */
 
+    struct { /* the last wait that the user was told of */
+        int64_t told_us;
+        int64_t round;
+        char text[512];
+    } wait;
+
     /* Of the last round: */
     int64_t *pids;     /* by local rank, 0: not started */
     bool *failed;      /* by local rank: its failure was told here */

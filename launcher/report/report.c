@@ -28,6 +28,8 @@
 /* A wait at the start that is shorter than this gets no line. After the first
  * round every wait does: a node is missing, or this one is a spare. */
 #define WAIT_WORTH_US (2 * MONO_S)
+/* The same one gets no other line so soon. A server says it every 30 s. */
+#define WAIT_AGAIN_US (25 * MONO_S)
 
 #define CHECK_ENDPOINT                                                         \
     "Check that ddprun with the same options, or ddprdzvd, runs on that "      \
@@ -49,9 +51,25 @@ static bool is_told(const struct event_log *j, const char *why)
            strncmp(rest + len, "lost a peer", 11) != 0;
 }
 
+/* Not the same wait again: a server says who is here whenever a node comes or
+ * goes, be it one that only looks for the rest of the run. */
+static bool is_news(const struct note *wait, struct event_log *j)
+{
+    int64_t now_us = mono_now_us();
+    bool is_same = wait->round == j->wait.round &&
+                   strcmp(wait->text, j->wait.text) == 0 &&
+                   now_us < mono_after(j->wait.told_us, WAIT_AGAIN_US);
+    if (is_same || (wait->round == 0 && now_us - j->start_us < WAIT_WORTH_US))
+        return false;
+    j->wait.told_us = now_us;
+    j->wait.round = wait->round;
+    msg_set(j->wait.text, wait->text);
+    return true;
+}
+
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 const struct event_log *j,
+                 struct event_log *j,
                  bool debug)
 {
     char line[1024], endpoints[CONF_ENDPOINTS_TEXT_MAX];
@@ -69,7 +87,7 @@ void report_note(const struct conf *conf,
         log_warnx("%s", n->text);
         return;
     case NOTE_wait:
-        if (n->round > 0 || mono_now_us() - j->start_us >= WAIT_WORTH_US)
+        if (is_news(n, j))
             log_info("waiting: %s", n->text);
         return;
     case NOTE_spawn:

@@ -14,11 +14,11 @@
 #include "launcher/report/event_log.h"
 
 /* Prints a note of the agent if it is for the user, and if `j` does not show
- * that the same was printed before. With `debug` all notes are printed as well.
- */
+ * that the same was printed before; a wait that is printed is kept there. With
+ * `debug` all notes are printed as well. */
 void report_note(const struct conf *conf,
                  const struct note *n,
-                 const struct event_log *j,
+                 struct event_log *j,
                  bool debug);
 
 /* Prints how the run ended; nothing if all went well at the first try. `logs`

@@ -185,10 +185,14 @@ int64_t rdzv_deadline(const struct rdzv *r);
 int rdzv_owed(const struct rdzv *r);
 
 /* How many nodes there are, and how many runs that have not ended and have any,
- * or whose host is silent: an embedded server ends when it has served and both
- * are 0. */
+ * or whose host is silent: an embedded server ends when it has served, both are
+ * 0, and so are the witnesses. */
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
+
+/* How many other hosts that serve a run have a witness here, or are proven dead
+ * by one; a death is remembered for 10 min. A server that ends forgets it. */
+int rdzv_witnesses(const struct rdzv *r);
 
 /* How many runs have ended here and are remembered. */
 int rdzv_ended_runs(const struct rdzv *r);

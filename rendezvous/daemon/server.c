@@ -207,13 +207,20 @@ static void on_check(uv_check_t *check)
         on_tick_due(s);
 }
 
-/* Whoever tells where a run is served may have lost its host before it could
- * close that connection: when a run has ended here, none is waited for. */
+/* Others tell it where a run is served, or that the host which serves it is
+ * dead: nodes that come here need that. */
+static bool knows_of_others(const struct server *s)
+{
+    return s->tellers > 0 || rdzv_witnesses(s->rdzv) > 0;
+}
+
+/* Whoever tells of a run may have lost its host before it could close that
+ * connection: when a run has ended here, none is waited for. */
 static bool is_idle(const struct server *s)
 {
     return s->served && rdzv_nodes(s->rdzv) == 0 &&
            rdzv_live_runs(s->rdzv) == 0 &&
-           (s->tellers == 0 || rdzv_ended_runs(s->rdzv) > 0);
+           (!knows_of_others(s) || rdzv_ended_runs(s->rdzv) > 0);
 }
 
 static void step(struct server *s, const struct rdzv_event *ev)

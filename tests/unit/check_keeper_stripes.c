@@ -13,6 +13,7 @@
  */
 #include <check.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,25 @@ static void break_it(struct rank *r)
     proof_failed(&r->part, &why, blame);
 }
 
+/* Of the ranks of a story, in memory that they share: those that are through
+ * the barrier, which a rank that dies would break for the others. */
+static atomic_int *through;
+
+static void wait_for_the_others(void)
+{
+    while (atomic_load(through) < RANKS)
+        (void)usleep(1000);
+}
+
+static void count_anew(void)
+{
+    if (through == NULL)
+        through = mmap(NULL, sizeof(*through), PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(through != MAP_FAILED);
+    atomic_store(through, 0);
+}
+
 /* Steps 1 and 2; what goes wrong does so in the second. */
 static int tell_story(int rank, void *arg)
 {
@@ -155,6 +175,9 @@ static int tell_story(int rank, void *arg)
     else
         RT_OK(rc, r->e);
     RT_OK(ddp_comm_barrier(r->comm, &r->e), r->e); /* all have saved */
+    (void)atomic_fetch_add(through, 1);
+    if (rank == s->dies || rank == s->fails)
+        wait_for_the_others();
     if (rank == s->dies)
         (void)raise(SIGKILL);
     if (rank == s->fails)
@@ -216,6 +239,7 @@ static int memory_of(struct story s)
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),
                    fd); /* fits */
     ck_assert_int_eq(setenv("DDP_SNAPSHOT_MEMORY", path, 1), 0);
+    count_anew();
     rt_world_run(RANKS, tell_story, &s, 20000);
     return fd;
 }
@@ -286,6 +310,7 @@ START_TEST(test_stripes_of_a_rank_that_dies_are_no_snapshot)
     s.stripes = true;
     s.dies = _i;
     with_memory(true);
+    count_anew();
     pid_t store = rt_world_start(RANKS, tell_story, &s, pids);
     for (int r = 0; r < RANKS; r++)
         ck_assert_int_eq(rt_wait(pids[r], 10000),
@@ -302,6 +327,7 @@ START_TEST(test_stripes_need_the_launchers_memory)
     int owners[TENSORS];
     s.stripes = s.disk = true;
     with_memory(false);
+    count_anew();
     rt_world_run(RANKS, tell_story, &s, 20000);
     ck_assert_int_eq(load("s", owners), 2);
 }

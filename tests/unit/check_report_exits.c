@@ -70,6 +70,22 @@ static void say_over(const char *text)
     report_note(&conf, &n, &event_log, false);
 }
 
+/* Nodes that look for the rest of the run come and go, and each time this node
+ * is told who is here; at last in another round. */
+static void say_waits(const char *text)
+{
+    struct note n = {.kind = NOTE_wait, .round = 2, .text = text};
+    report_note(&conf, &n, &event_log, false);
+    report_note(&conf, &n, &event_log, false);
+    n.text = "2 of 3 nodes";
+    report_note(&conf, &n, &event_log, false);
+    n.text = text;
+    report_note(&conf, &n, &event_log, false);
+    n.round = 3;
+    report_note(&conf, &n, &event_log, false);
+    report_note(&conf, &n, &event_log, false);
+}
+
 /* What `say` prints. */
 static const char *printed(void (*say)(const char *text), const char *text)
 {
@@ -233,6 +249,16 @@ START_TEST(test_exits_end_of_a_round_is_told_once)
 }
 END_TEST
 
+START_TEST(test_exits_same_wait_is_told_once)
+{
+    ck_assert_str_eq(printed(say_waits, "1 of 3 nodes"),
+                     "ddprun: waiting: 1 of 3 nodes\n"
+                     "ddprun: waiting: 2 of 3 nodes\n"
+                     "ddprun: waiting: 1 of 3 nodes\n"
+                     "ddprun: waiting: 1 of 3 nodes\n");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("report_exits");
@@ -247,6 +273,7 @@ int main(void)
     tcase_add_test(tcase, test_exits_lines_without_a_list);
     tcase_add_loop_test(tcase, test_exits_end_of_a_round_is_told_once, 0,
                         REASONS);
+    tcase_add_test(tcase, test_exits_same_wait_is_told_once);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);
 }

@@ -45,7 +45,7 @@ want 'cpu gpu auto' ddprun --nproc_per_node ''
 want 'gpu' ddprun --nproc_per_node = g
 want 'cpu gpu auto' ddprun --nproc-per-node =
 want 'socket' ddprun --rdzv_endpoint = host : 29500 --numa_binding so
-want '--standalone --start_method' ddprun --rdzv_endpoint h -m --sta
+want '--standalone --standby --start_method' ddprun --rdzv_endpoint h -m --sta
 want 'folder' ddprun --log_dir f
 want 'file.token' ddprun --rdzv_token_file = file
 want '' ddprun --nnodes ''

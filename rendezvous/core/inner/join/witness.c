@@ -100,6 +100,17 @@ void witness_closed(struct rdzv *r, int conn, bool farewell)
         rdzv_touch(r, run);
 }
 
+int rdzv_witnesses(const struct rdzv *r)
+{
+    int n = 0;
+    for (int i = 0; i < WITNESSES_MAX; i++) {
+        const struct witness_heard *w = &r->witnesses->all[i];
+        n += w->state == WITNESS_HERE ||
+             (w->state == WITNESS_DEAD && r->now_us < w->kept_until_us);
+    }
+    return n;
+}
+
 void witness_tell(struct rdzv *r, struct run *run)
 {
     if (r->witnesses->dead == 0 || !run->failover || !run_is_live(run))
