@@ -21,7 +21,8 @@ int64_t mono_awake_us(void)
 
 int64_t mono_after(int64_t now_us, int64_t delta_us)
 {
-    if (now_us == MONO_NEVER || delta_us >= MONO_NEVER - now_us)
+    if (now_us == MONO_NEVER || delta_us == MONO_NEVER ||
+        (now_us > 0 && delta_us > MONO_NEVER - now_us))
         return MONO_NEVER;
     return now_us + delta_us;
 }

@@ -18,7 +18,8 @@ int64_t mono_now_us(void);
  * processes that stand still then, too. Never compare it with the first. */
 int64_t mono_awake_us(void);
 
-/* now + delta; either may be MONO_NEVER. */
+/* now + delta; either may be MONO_NEVER. A time before this machine's boot, as
+ * another one's age may give it, is negative. */
 int64_t mono_after(int64_t now_us, int64_t delta_us);
 
 static inline int64_t mono_min(int64_t a_us, int64_t b_us)
