@@ -216,6 +216,17 @@ START_TEST(test_moved_is_passed_on_by_a_node)
 }
 END_TEST
 
+/* What another version says is not read, and its node is no more here. */
+START_TEST(test_moved_of_another_version_closes_the_connection)
+{
+    struct msg m = {.kind = MSG_KIND_serves};
+    round_and_instance(3, 2, 3);
+    m.serves.version = MSG_VERSION + 1;
+    say(1, &m);
+    ck_assert(told(1, "drop") && noted("refused"));
+}
+END_TEST
+
 /* The older one stays, however many servers the younger one has had. Who says
  * that the younger one is served elsewhere is told. */
 START_TEST(test_moved_older_instance_does_not_give_way)
@@ -491,6 +502,7 @@ int main(void)
         {test_moved_is_not_believed_of_a_run_that_runs_here, 1},
         {test_moved_instance_that_was_begun_beside_gives_way, 4},
         {test_moved_is_passed_on_by_a_node, 1},
+        {test_moved_of_another_version_closes_the_connection, 1},
         {test_moved_older_instance_does_not_give_way, 2},
         {test_moved_of_two_instances_the_older_one_is_believed, 2},
         {test_moved_promise_of_a_younger_instance_says_nothing_here, 3},

@@ -138,7 +138,7 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
     bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_witness ||
                  msg_sender(m->kind) == MSG_CTL;
     if (m->kind == MSG_KIND_serves) /* also passed on by a node */
-        return false;
+        return m->serves.version != MSG_VERSION;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }

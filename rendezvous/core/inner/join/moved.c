@@ -201,10 +201,6 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_serves *s = &ev->msg->serves;
     bool is_new;
-    if (s->version != MSG_VERSION) {
-        reply_drop(r, ev->conn);
-        return;
-    }
     if (strcmp(s->epoch_id, r->limits.server) == 0)
         return; /* two addresses lead here */
     if (s->gathers) {
