@@ -7,8 +7,8 @@
  * - Somebody cancelled the job, or its time is over: Slurm has another word for
  *   its state, and would refuse. It is said.
  * - Slurm refuses (sbatch --no-requeue), has no answer, or there is no scontrol
- *   here (a container): what it or the shell says is on stderr; PATIENCE_US
- * later it is killed.
+ *   here (a container): what it or the shell says is on stderr. It is
+ *   killed after PATIENCE_US.
  * - Several launchers: that of the first node asks. Its workers have ended, and
  *   all ranks saved at the same step; Slurm gives the others KillWait.
  */

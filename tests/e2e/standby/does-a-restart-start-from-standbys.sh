@@ -5,14 +5,8 @@
 # exit status, traceback, signal. A launcher that is killed leaves no standby
 # behind, nor does one that ends.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
-command -v python3 >/dev/null || skip 'needs python3'
-# The interpreter itself, not a script that starts it.
-PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
-PYTHONPATH=$E2E_DIR/site-packages
-export PYTHONPATH
+. "$E2E_LIB/standbys.sh"
 
-cp "$E2E_LIB/standbys.py" .
-mkdir site-packages
 cat >site-packages/slow_one.py <<'END'
 import os
 with open(os.environ["E2E_DIR"] + "/imports", "a") as file:

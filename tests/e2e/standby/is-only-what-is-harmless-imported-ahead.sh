@@ -4,13 +4,8 @@
 # left out, and so is what imports them: in the round after, each worker imports
 # them itself, and sees what is its own. The others are there.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
-command -v python3 >/dev/null || skip 'needs python3'
-PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
-PYTHONPATH=$E2E_DIR/site-packages
-export PYTHONPATH
+. "$E2E_LIB/standbys.sh"
 
-cp "$E2E_LIB/standbys.py" .
-mkdir site-packages
 echo 'value = "the users own"' >own.py
 cd site-packages || exit 1
 echo 'import os; value = os.environ.get("RANK")' >reads_rank.py

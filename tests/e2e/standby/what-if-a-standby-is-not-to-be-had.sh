@@ -3,13 +3,8 @@
 # worker that fails at once as a standby: the round runs all the same, from fresh
 # starts, ddprun says why, and nothing is left of any.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
-command -v python3 >/dev/null || skip 'needs python3'
-PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
-PYTHONPATH=$E2E_DIR/site-packages
-export PYTHONPATH
+. "$E2E_LIB/standbys.sh"
 
-cp "$E2E_LIB/standbys.py" .
-mkdir site-packages
 echo 'import time; time.sleep(300)' >site-packages/endless.py
 cat >program.py <<'END'
 import os, signal, sys, time
