@@ -7,12 +7,35 @@
 
 command -v ddptrain >/dev/null || fail "there is no ddptrain: make builds it"
 
+# Saves take their time where somebody shall come before the end of a training,
+# however fast the machine is: while there is a file "paced" a second for each
+# flush; while there is a file "slow" longer than the grace.
+cat >saves.c <<'SAVES'
+#include <fcntl.h>
+#include <unistd.h>
+static int save(void)
+{
+    if (access("slow", F_OK) == 0) {
+        close(open("began", O_CREAT | O_WRONLY, 0666));
+        sleep(30);
+        close(open("finished", O_CREAT | O_WRONLY, 0666));
+    } else if (access("paced", F_OK) == 0) {
+        sleep(1);
+    }
+    return 0;
+}
+int fsync(int fd) { (void)fd; return save(); }
+int fdatasync(int fd) { (void)fd; return save(); }
+SAVES
+cc -shared -fPIC -o saves.so saves.c || fail 'cc'
+
 # train NAME COMMAND...: a job of three nodes; the command, and what it trains.
 train()
 {
     _of=$1
     shift
-    submit "$_of" -N3 --open-mode=append --wrap "exec $* ddptrain 12 1 \
+    submit "$_of" -N3 --open-mode=append --wrap "exec $* env \
+        LD_PRELOAD=$PWD/saves.so ddptrain 12 1 \
         --model=linear --batch_size=1 --snapshot_path=$PWD/$_of.snap"
 }
 
@@ -54,7 +77,9 @@ resumes()
 {
     ended "$urgent"
     waits "$1"
-    eventually 30 runs "$1" || fail "job $1 does not run again"
+    eventually 30 runs "$1" ||
+        fail "job $1 does not run again: $(scontrol show job "$1" &&
+            tail -n 40 "$CLUSTERS_WORK/slurm/log/slurmctld")"
     comes 1 '^fingerprint' "$2.out"
     ended "$1"
     is 1 '^resuming' "$2.out"
@@ -74,6 +99,7 @@ resumed_step()
 # Three at once, side by side on the machines. Notice to the script alone, as sbatch
 # --signal=B:USR1@120 gives it; and to all processes of a step, the workers too, as
 # --signal=USR1@120 does, where nobody asks for another life.
+: >paced
 undisturbed=$(train undisturbed ddprun)
 noticed=$(train noticed ddprun --requeue)
 step=$(train step srun --ntasks-per-node=1 ddprun --notice_signal=USR1)
@@ -90,14 +116,17 @@ is 0 'requeued' step.out
 is 3 'signal 10 (SIGUSR1): asking' step.out
 waits "$noticed"
 scancel "$noticed"
+rm paced
 ended "$undisturbed"
 wanted=$(fingerprint undisturbed.out)
 [ -n "$wanted" ] || fail 'a job that is left alone does not end'
 
+: >paced
 job=$(train preempted ddprun --requeue)
 comes 1 '^epoch 3/12' preempted.out
 preempt
 comes 1 "Slurm job $job is requeued" preempted.out
+rm paced
 resumes "$job" preempted
 step=$(saved_step preempted)
 [ -n "$step" ] && [ "$step" = "$(resumed_step preempted)" ] ||
@@ -105,8 +134,8 @@ step=$(saved_step preempted)
 
 # Slurm tells steps of a preemption, and no script: on one node as well.
 job=$(submit one -N1 --open-mode=append --wrap "exec ddprun --requeue ddptrain \
-    400 400 --model=linear --batch_size=1 --snapshot_path=$PWD/one.snap")
-comes 1 '^epoch 3/400' one.out
+    4000 4000 --model=linear --batch_size=1 --snapshot_path=$PWD/one.snap")
+comes 1 '^epoch 3/4000' one.out
 preempt
 comes 1 "Slurm job $job is requeued" one.out
 is 1 '^asked to stop: saved at step' one.out
@@ -116,30 +145,15 @@ ended "$urgent"
 
 # A save that takes longer than the grace, which is KillWait where somebody
 # requeues a job: Slurm kills it in the middle.
-cat >slow.c <<'SLOW'
-#include <fcntl.h>
-#include <unistd.h>
-static int slow(void)
-{
-    if (access("slow", F_OK) == 0) {
-        close(open("began", O_CREAT | O_WRONLY, 0666));
-        sleep(30);
-        close(open("finished", O_CREAT | O_WRONLY, 0666));
-    }
-    return 0;
-}
-int fsync(int fd) { (void)fd; return slow(); }
-int fdatasync(int fd) { (void)fd; return slow(); }
-SLOW
-cc -shared -fPIC -o slow.so slow.c || fail 'cc'
-job=$(train torn ddprun --requeue env "LD_PRELOAD=$PWD/slow.so")
+: >paced
+job=$(train torn ddprun --requeue)
 comes 1 '^epoch 3/12' torn.out
 : >slow
 eventually 10 test -e began || fail 'it does not save'
 scontrol requeue "$job"
 waits "$job"
 [ -e began ] && [ ! -e finished ] || fail 'it was not killed in the middle'
-rm slow
+rm slow paced
 resumes "$job" torn
 echo "measured: saved at step $step and went on from there; killed in a save" \
     "and went on from step $(resumed_step torn)"
