@@ -61,8 +61,9 @@ fingerprint()
     sed -n 's/^fingerprint \([0-9a-f]*\) .*/\1/p' "$1"
 }
 
-# runs JOB: at once, where Slurm would wait two minutes (BeginTime), and sets that
-# time after the job is back in the queue.
+# runs JOB: soon, where Slurm would wait two minutes (BeginTime), and sets that time
+# after the job is back in the queue. slurmd knows in whole seconds since when the
+# job's credential of its first life is revoked, and must not take the next one for it.
 runs()
 {
     case $(squeue -h -j "$1" -o '%T %r' 2>/dev/null) in
@@ -77,6 +78,7 @@ resumes()
 {
     ended "$urgent"
     waits "$1"
+    sleep 2
     eventually 30 runs "$1" ||
         fail "job $1 does not run again: $(scontrol show job "$1" &&
             tail -n 40 "$CLUSTERS_WORK/slurm/log/slurmctld")"

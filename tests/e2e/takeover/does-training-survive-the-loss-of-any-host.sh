@@ -19,7 +19,7 @@ growth=20 # a server that takes the others in has more
 options='--nnodes=3 --nproc_per_node=1'
 mix='host-power host-power host-power host-agent host-agent host-agent host-cut
     host-cut worker segv power both agent guard leave cut'
-keeps=95
+keeps=${KEEPS:-95}
 MINUTES=${MINUTES:-0.3} MTBF=${MTBF:-3}
 
 . "$E2E_LIB/random_faults.sh"
