@@ -8,6 +8,7 @@
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,8 +34,9 @@ struct fake_nccl {
     int ids;             /* of ncclGetUniqueId */
     int ids_given;       /* to the start */
     bool wrong_blocking; /* the start was asked to block */
-    bool abort_blocks;   /* for as long as it is set .. */
-    bool abort_stuck;    /* .. and its kernels do not end either */
+    /* For as long as it is set; read by the thread that aborts. */
+    atomic_bool abort_blocks;
+    atomic_bool abort_stuck; /* .. and its kernels do not end either */
     /* All other ranks, in a world of one process: the part of `rank` in the
      * collective `number` of a communicator, from 0; false: it has not come. */
     bool (*peer)(int rank, long long number, void *part, size_t len);
