@@ -104,7 +104,7 @@ CORE   := $(call of,rendezvous/core,ranks budget note) \
 	$(call of,rendezvous/core/inner/join,join join_check join_place join_rebuild \
 	join_settle claim takeover moved witness member round_tick) \
 	$(call of,rendezvous/core/inner/round,round round_seal round_tell round_roll \
-	round_end propose node_gone capacity command) \
+	round_end propose handover node_gone capacity command) \
 	$(call of,rendezvous/core/inner/state,run node office due reply strikes cause \
 	states last_lease) \
 	$(call of,rendezvous/base,quota signals_name)

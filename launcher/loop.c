@@ -411,7 +411,9 @@ static void on_connected(void *ctx)
 {
     struct loop *l = loop_of(ctx);
     char peer[ADDR_TEXT_MAX];
-    struct agent_event ev = {.kind = AGENT_CONNECTED, .peer = peer};
+    struct agent_event ev = {.kind = AGENT_CONNECTED,
+                             .peer = peer,
+                             .own = rdzv_client_hosts(l->client)};
     rdzv_client_peer_addr(l->client, peer);
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);

@@ -251,7 +251,7 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
             : "");
     agent_send_leave(s);
     if (a->alive == 0)
-        agent_finish(s);
+        agent_go(s, AGENT_DRAINED, ddp_code_exit(DDP_E_DRAINED), SIGTERM);
     else if (a->work == AGENT_RUNNING) /* else they were told to go already */
         agent_ask_workers(s, MSG_SCALE_DOWN);
 }
@@ -322,6 +322,11 @@ static void on_msg(struct step *s, const struct msg *m)
     }
     if (is_act(s->a, m))
         agent_hear(s);
+    if (s->a->hands_over) {
+        if (m->kind == MSG_KIND_go)
+            agent_finish(s);
+        return;
+    }
     switch (m->kind) {
     case MSG_KIND_lease:
         agent_on_lease(s, &m->lease);
@@ -604,10 +609,13 @@ static void on_event(struct step *s, const struct agent_event *ev)
         on_start(s);
         return;
     case AGENT_CONNECTED:
-        agent_on_connected(s, ev->peer);
+        agent_on_connected(s, ev->peer, ev->own);
         return;
     case AGENT_DISCONNECTED:
-        agent_on_disconnected(s, ev->text);
+        if (s->a->hands_over)
+            agent_finish(s); /* the server whose word it waits for is gone */
+        else
+            agent_on_disconnected(s, ev->text);
         return;
     case AGENT_MSG:
         on_msg(s, ev->msg);

@@ -104,6 +104,11 @@
  *    and no agent ends with an end that is HELD: it drops that (GAVE_UP) if the
  *    others went on without it, or if it finds out nothing.
  *
+ *    In a run with failover the launcher whose own server is in office stays
+ *    for a second at most when it leaves, and all is over here (hands_over):
+ *    until that server says `go`, or ends. Then no round is proposed that it
+ *    would leave in doubt by its end.
+ *
  * Workers run under a lease, which only the server's answers renew. A server
  * that ends in order grants a long one as its last word. When the lease is over
  * the workers are killed at once; the guard holds the same lease over the agent
@@ -172,7 +177,8 @@ struct agent_event {
     int64_t now_us;
     const struct msg *msg;
     const char *text; /* why it is disconnected, or the node not fit */
-    const char *peer; /* CONNECTED: the address that answered, or NULL */
+    const char *peer; /* CONNECTED: the address that answered, or NULL ... */
+    bool own;         /* ... and that is this launcher's own server */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: since its last progress */
@@ -360,6 +366,7 @@ struct agent_session {
     enum agent_session_state state;
     bool obeyed; /* UP and HEARD: the server has shown its epoch */
     char peer[CANDIDATES_HOST_MAX + 1]; /* its address, "": not known */
+    bool own; /* UP and HEARD: the server ends with this launcher */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
     int64_t down_since_us;  /* unless HEARD */
@@ -425,7 +432,9 @@ struct agent {
     enum agent_exit exit;
     enum agent_known known;
     struct msg_leave leave; /* LEAVING and DRAINED: what the server is told */
-    int64_t farewell_at_us; /* end of waiting for the server's final END */
+    bool hands_over;        /* ... and the last of that was said: what is left
+                               is to wait for the word of our own server */
+    int64_t farewell_at_us; /* end of waiting for the server's last word */
     struct agent_verdict verdict;
 
     struct rng rng;

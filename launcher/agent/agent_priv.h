@@ -56,8 +56,8 @@ void agent_send_bye(struct step *s);
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
 void agent_send_beat(struct step *s);
-/* `peer`: its address, or NULL. */
-void agent_on_connected(struct step *s, const char *peer);
+/* `peer`: its address, or NULL; `own`: it is this launcher's own server. */
+void agent_on_connected(struct step *s, const char *peer, bool own);
 void agent_on_disconnected(struct step *s, const char *why);
 /* Ends a connection that is of no use; the next try comes as after any other.
  */

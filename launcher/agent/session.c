@@ -156,7 +156,8 @@ static bool needs_session(const struct agent *a)
 {
     switch (a->known) {
     case AGENT_END_UNKNOWN:
-        return a->exit == AGENT_STAYS || agent_is_leaving(a);
+        return a->exit == AGENT_STAYS ||
+               (agent_is_leaving(a) && !a->hands_over);
     case AGENT_END_HELD:
         return true;
     case AGENT_END_FINAL:
@@ -316,12 +317,13 @@ static void say_what_counts(struct step *s)
         agent_send_done(s);
 }
 
-void agent_on_connected(struct step *s, const char *peer)
+void agent_on_connected(struct step *s, const char *peer, bool own)
 {
     struct agent *a = s->a;
     ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
     a->session.state = AGENT_SESSION_UP;
     a->session.given_up_at_us = MONO_NEVER;
+    a->session.own = own;
     (void)snprintf(a->session.peer, sizeof(a->session.peer), "%s",
                    peer == NULL ? "" : peer);
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
@@ -507,8 +509,9 @@ int64_t agent_silent_at_us(const struct agent *a)
 {
     if (a->session.state == AGENT_SESSION_CONNECTING)
         return a->session.given_up_at_us;
-    return agent_is_open(a) ? mono_after(a->session.answered_us, silence_us(a))
-                            : MONO_NEVER;
+    return agent_is_open(a) && !a->hands_over
+               ? mono_after(a->session.answered_us, silence_us(a))
+               : MONO_NEVER;
 }
 
 /* -- the whole ------------------------------------------------------------- */

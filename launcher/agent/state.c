@@ -207,6 +207,7 @@ static void check_vote(const struct agent *a)
 static void check_exit(const struct agent *a)
 {
     ddp_assert(a->verdict.ended == (a->known != AGENT_END_UNKNOWN));
+    ddp_assert(!a->hands_over || (a->alive == 0 && a->exit != AGENT_STAYS));
     ddp_assert(a->known != AGENT_END_HELD || a->farewell_at_us != MONO_NEVER);
     switch (a->exit) {
     case AGENT_STAYS:

@@ -26,6 +26,8 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/signals_name.h"
 
+#define HANDOVER_US (1 * MONO_S)
+
 /* -- stopping and going ---------------------------------------------------- */
 
 void agent_kill_workers(struct step *s, int signo)
@@ -81,7 +83,7 @@ void agent_finish(struct step *s)
     doubt_end(a);
     if (a->known != AGENT_END_UNKNOWN)
         agent_send_bye(s);
-    else if (agent_is_leaving(a))
+    else if (agent_is_leaving(a) && !a->hands_over)
         agent_send_ready(s, a->round.world.round);
     struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
     agent_emit(s, &action);
@@ -104,9 +106,30 @@ static bool waits_for_end(const struct step *s)
            s->now_us < a->farewell_at_us;
 }
 
+/*
+ * The server in office is our own, and ends with this launcher: not in the
+ * midst of a proposal, if that is soon over (round/handover.h in the core).
+ */
+static bool hands_over(struct step *s)
+{
+    struct agent *a = s->a;
+    bool leaves = (a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED) &&
+                  !a->leave.all && a->known == AGENT_END_UNKNOWN;
+    bool serves = a->session.own && agent_has_failover(a) && agent_obeys(a) &&
+                  a->session.state == AGENT_SESSION_HEARD;
+    if (!leaves || !serves)
+        return false;
+    if (!a->hands_over) {
+        a->hands_over = true;
+        a->farewell_at_us = mono_after(s->now_us, HANDOVER_US);
+        agent_send_ready(s, a->round.world.round);
+    }
+    return s->now_us < a->farewell_at_us;
+}
+
 static void finish_unless_waiting(struct step *s)
 {
-    if (!waits_for_end(s))
+    if (!waits_for_end(s) && !hands_over(s))
         agent_finish(s);
 }
 

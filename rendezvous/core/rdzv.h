@@ -58,6 +58,10 @@
  * something is lost or fails after all, or a node's workers did not leave as
  * those do that were asked (round_hurry).
  *
+ * With failover, the launcher to which this server belongs goes last: once it
+ * has left, its connection stays open until the others have their next round,
+ * or there will be none (inner/round/handover.h).
+ *
  * `drain` is an operator's command (command.c), which the node is told of, and
  * told again whenever it comes back, until it answers by leave. A DRAINED node
  * runs no workers and has no place in a round to come; it is removed by leave,

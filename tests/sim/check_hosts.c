@@ -6,6 +6,7 @@
  * that neither a partition nor a firewall makes two authorities.
  */
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,6 +151,51 @@ START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
     printf("%d nodes: who serves is killed, the others run %d ms later at "
            "most\n",
            n, longest_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* Its user ends it by SIGTERM, and each next one that serves, down to one node:
+ * the round after it is not left in doubt, at whatever time its workers and
+ * those of the others end. */
+START_TEST(test_hosts_leave_of_who_serves_is_over_at_once)
+{
+    static const int nodes[] = {2, 3, 4, 8};
+    int n = nodes[_i % 4], longest_ms = 0;
+    struct sim_conf conf = hosts_conf(1, n);
+    conf.seed = 1 + (uint64_t)_i;
+    conf.jitter_us = _i < 4 ? 0 : 3 * MONO_MS;
+    struct sim *s = hosts_new(&conf, n);
+    for (int left = n - 1; left >= 1; left--) {
+        int host = sim_tenant(s, sim_serving(s));
+        int64_t round = round_of(s, host);
+        sim_signal(s, host, SIGTERM);
+        int took_ms = all_run_within(s, _i < 4 ? 50 : 500, left, round);
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        story_until(s, sim_now_us(s) / 1000 + 3000);
+        story_check(s, sim_exit_status(s, host) == 128 + SIGTERM, "it left");
+        story_check(s, count_running(s, round) == left, "they go on");
+    }
+    if (_i < 4)
+        printf("%d nodes: who serves leaves, the others run %d ms later at "
+               "most\n",
+               n, longest_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* The other one of two stops its workers for longer than that launcher waits,
+ * which is dead by then. */
+START_TEST(test_hosts_leave_of_one_of_two_waits_for_no_slow_worker)
+{
+    struct sim_conf conf = hosts_conf(1, 2);
+    conf.grace_ms = 3000;
+    struct sim *s = hosts_new(&conf, 2);
+    sim_stubborn(s, 1);
+    sim_signal(s, 0, SIGTERM);
+    story_until(s, 4500);
+    story_check(s, sim_exit_status(s, 0) == 128 + SIGTERM, "it left");
+    (void)all_run_within(s, 3000, 1, 1);
     sim_del(s);
 }
 END_TEST
@@ -378,6 +424,8 @@ int main(void)
         {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
         {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
+        {test_hosts_leave_of_who_serves_is_over_at_once, 40},
+        {test_hosts_leave_of_one_of_two_waits_for_no_slow_worker, 1},
         {test_hosts_killed_host_that_comes_back_has_its_place, 2},
         {test_hosts_loss_of_a_host_without_workers_stops_none, 3},
         {test_hosts_run_begins_where_two_cannot, 2},

@@ -9,14 +9,6 @@
 
 /* -- what can be done to a node -------------------------------------------- */
 
-static bool is_endpoint(const struct sim *s, int machine)
-{
-    for (int i = 0; i < s->conf.endpoints; i++)
-        if (s->conf.endpoint[i] == machine)
-            return true;
-    return false;
-}
-
 static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
 {
     *j = (struct msg_join){
@@ -38,7 +30,6 @@ static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
         .heartbeat_ms = s->conf.heartbeat_ms,
         .reconnect_ms = s->conf.reconnect_ms,
         .group_rank = -1,
-        .hosts = is_endpoint(s, machine),
         .serve_port = s->conf.failover ? SERVE_PORT + machine : 0,
         .failover = s->conf.failover ? MSG_FAILOVER_ON : MSG_FAILOVER_AUTO,
     };

@@ -212,6 +212,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
         net_addr(c->server, s->machines[c->server].moves, addr);
         ev.kind = AGENT_CONNECTED;
         ev.peer = addr;
+        ev.own = node_is_at_its_own(s, c->node, c->server);
         break;
     case ITEM_REFUSED:
         s->count[SIM_REFUSED_CONN]++;

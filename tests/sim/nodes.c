@@ -162,13 +162,21 @@ static void ask_workers(struct sim *s, int i)
     }
 }
 
-/* As the shell does, it says how old the launcher is. */
-static void
-send_msg(struct sim *s, const struct node_sim *n, const struct msg *m)
+bool node_is_at_its_own(const struct sim *s, int i, int server)
 {
+    return server == s->nodes[i].machine && node_serves(s, i);
+}
+
+/* As the shell does, it says how old the launcher is, and whether the server is
+ * its own. */
+static void send_msg(struct sim *s, int i, const struct msg *m)
+{
+    const struct node_sim *n = &s->nodes[i];
     struct msg said = *m;
-    if (m->kind == MSG_KIND_join)
+    if (m->kind == MSG_KIND_join) {
         said.join.age_ms = (s->now_us - n->born_us) / MONO_MS;
+        said.join.hosts = node_is_at_its_own(s, i, s->conns[n->conn].server);
+    }
     net_send(s, n->conn, UP, ITEM_MSG, &said);
 }
 
@@ -186,7 +194,7 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_SEND:
         if (n->conn >= 0)
-            send_msg(s, n, a->msg);
+            send_msg(s, acting->node, a->msg);
         return;
     case AGENT_SPAWN:
         start_workers(s, acting->node, a->world);
@@ -249,8 +257,9 @@ static void after_exit(struct sim *s, int i)
         sim_break(s, "the launcher of node %d ended and left workers", i);
     net_node_closes(s, i, ITEM_FIN);
     /* A server that is late or stopped is killed, before the guard says that
-     * all is dead here. */
-    if (node_serves(s, i) && (n->orphaned || server_is_frozen(s, n->machine)))
+     * all is dead here; so is one that has no end to tell to other nodes. */
+    if (node_serves(s, i) && (n->orphaned || !n->agent.verdict.ended ||
+                              server_is_frozen(s, n->machine)))
         server_kill(s, n->machine);
     beside_farewell(s, i);
     if (node_serves(s, i))

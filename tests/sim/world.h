@@ -334,6 +334,8 @@ void node_schedule_tick(struct sim *s, int i);
 void node_end_worker(
     struct sim *s, int i, int local, int64_t after_us, int code, int signo);
 bool node_serves(const struct sim *s, int i); /* a server there may be its */
+/* A server on that machine ends with this launcher. */
+bool node_is_at_its_own(const struct sim *s, int i, int server);
 
 /* -- beside.c -------------------------------------------------------------- */
 

@@ -587,6 +587,90 @@ START_TEST(test_failover_end_is_void_if_the_others_went_on)
 }
 END_TEST
 
+/* -- its own server -------------------------------------------------------- */
+
+/* The server in office is this launcher's own, and a round runs. */
+static void run_own(void)
+{
+    step((struct agent_event){.kind = AGENT_START});
+    step((struct agent_event){.kind = AGENT_CONNECTED, .own = true});
+    office(1, "s");
+    answer();
+    propose(1, "");
+    go(1, 1);
+    ck_assert_str_eq(did, "spawn ");
+}
+
+static void leave_own(void)
+{
+    run_own();
+    signal_comes(SIGTERM);
+    both_die(SIGTERM);
+    ck_assert_ptr_nonnull(strstr(did, "send:ready "));
+    ck_assert(!exited);
+}
+
+/* The server would end with it: it stays until that says `go`. */
+START_TEST(test_failover_launcher_that_serves_goes_when_it_may)
+{
+    leave_own();
+    pass(300 * MONO_MS);
+    ck_assert(!exited);
+    answer();
+    ck_assert_str_eq(did, "");
+    go(2, 1);
+    ck_assert(exited);
+    ck_assert_ptr_null(strstr(did, "send:ready"));
+    ck_assert_int_eq(verdict.status, 128 + SIGTERM);
+}
+END_TEST
+
+/* That server may be gone, or not be able to say so. */
+START_TEST(test_failover_launcher_that_serves_goes_without_a_word)
+{
+    leave_own();
+    if (_i == 0) {
+        disconnected();
+    } else if (_i == 1) {
+        step((struct agent_event){.kind = AGENT_GUARD_DIED});
+    } else {
+        int64_t from_us = now_us;
+        while (!exited && now_us < from_us + 1500 * MONO_MS)
+            pass(10 * MONO_MS);
+        ck_assert_int_ge(now_us - from_us, 990 * MONO_MS);
+    }
+    ck_assert(exited);
+    ck_assert_ptr_null(strstr(did, "connect"));
+    ck_assert_int_eq(verdict.status, 128 + (_i == 1 ? SIGKILL : SIGTERM));
+}
+END_TEST
+
+/* A drain, and no worker is left. */
+START_TEST(test_failover_drained_launcher_that_serves_waits_too)
+{
+    const struct msg m = {.kind = MSG_KIND_drain, .drain.text = "drained"};
+    run_own();
+    stop(1);
+    both_die(SIGTERM);
+    hear(&m);
+    ck_assert_str_eq(did, "send:leave send:ready ");
+    ck_assert(!exited);
+    go(1, 1);
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, ddp_code_exit(DDP_E_DRAINED));
+}
+END_TEST
+
+/* Another's server goes on without it. */
+START_TEST(test_failover_launcher_that_does_not_serve_goes_at_once)
+{
+    run_voted();
+    signal_comes(SIGTERM);
+    both_die(SIGTERM);
+    ck_assert(exited);
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -613,6 +697,9 @@ static void add_tests(TCase *t)
         test_failover_end_that_is_held_has_a_status_of_its_own,
         test_failover_end_that_is_held_waits_for_the_workers_only,
         test_failover_end_that_is_held_again_is_not_waited_for_anew,
+        test_failover_launcher_that_serves_goes_when_it_may,
+        test_failover_drained_launcher_that_serves_waits_too,
+        test_failover_launcher_that_does_not_serve_goes_at_once,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
@@ -623,6 +710,8 @@ static void add_tests(TCase *t)
         2);
     tcase_add_loop_test(t, test_failover_next_server_finds_a_pending_round, 0,
                         2);
+    tcase_add_loop_test(
+        t, test_failover_launcher_that_serves_goes_without_a_word, 0, 3);
     tcase_add_loop_test(t, test_failover_end_is_void_if_the_others_went_on, 0,
                         2);
     tcase_add_loop_test(

@@ -420,6 +420,95 @@ START_TEST(test_failover_server_does_nothing_about_its_own_end)
 }
 END_TEST
 
+/* -- its own launcher leaves ----------------------------------------------- */
+
+/* Agents 0 to n-1 run; the server belongs to the launcher of agent 0, if that
+ * comes `from` here. */
+static void serve_for_agent_0(int n, int min, const char *from)
+{
+    limits_of(min, n);
+    embedded_server = true;
+    like.last_call_ms = 60000;
+    serve(1);
+    like.hosts = 1;
+    comes_from = from;
+    come(0);
+    like.hosts = 0;
+    comes_from = "10.0.0.1";
+    come_all(1, n - 1);
+    ck_assert_int_eq(running(), n);
+}
+
+/* It stays until the next round is in force, and all of its voters know. What
+ * comes from it meanwhile means nothing. */
+START_TEST(test_failover_own_launcher_goes_once_the_next_round_is_known)
+{
+    serve_for_agent_0(3, 1, HAND_HERE);
+    for (int i = 0; i < 3; i++)
+        voters[i].silent = true;
+    leave(0, false);
+    ready(1, 1);
+    ready(0, 1);
+    ck_assert(!told(0, "drop") && !noted("proposed"));
+    beat_of(0, 9, 8, 1);
+    ready(0, 1);
+    ck_assert_str_eq(said, "");
+    ready(2, 1);
+    ck_assert(noted("proposed"));
+    now_us += MONO_MS;
+    accepts(1, 2);
+    ck_assert(noted("sealed"));
+    ck_assert_str_eq(said, "1:go 2:go 1:office 2:office ");
+    promise_of(1);
+    ck_assert_str_eq(said, "");
+    promise_of(2);
+    ck_assert_str_eq(said, "0:go ");
+    ck_assert_int_eq(last[0].go.round, 2);
+    closed(0, true);
+    ck_assert_str_eq(said, "");
+    ck_assert(!noted("lost") && !noted("round_over"));
+}
+END_TEST
+
+/* No other round comes, so that there is nothing to wait for. */
+START_TEST(test_failover_own_launcher_goes_if_too_few_are_left)
+{
+    serve_for_agent_0(2, 2, HAND_HERE);
+    leave(0, false);
+    ready(1, 1);
+    ready(0, 1);
+    ck_assert(told(0, "go"));
+    ck_assert_int_eq(last[0].go.round, 1);
+}
+END_TEST
+
+/* A run that had no round yet is begun anew elsewhere. */
+START_TEST(test_failover_own_launcher_goes_from_a_run_without_a_round)
+{
+    limits_of(2, 3);
+    embedded_server = true;
+    serve(1);
+    like.hosts = 1;
+    comes_from = HAND_HERE;
+    come(0);
+    leave(0, false);
+    ck_assert(told(0, "drop"));
+}
+END_TEST
+
+/* Without its server, any other launcher may go at once. */
+START_TEST(test_failover_other_launchers_need_not_wait)
+{
+    serve_for_agent_0(3, 1, "10.0.0.2");
+    int who = _i;
+    for (int i = 0; i < 3; i++)
+        voters[i].silent = true;
+    leave(who, false);
+    ready(who, 1);
+    ck_assert(told(who, "drop"));
+}
+END_TEST
+
 /* -- what is shown --------------------------------------------------------- */
 
 START_TEST(test_failover_status_tells_of_the_voters)
@@ -568,6 +657,10 @@ int main(void)
         {test_failover_epoch_is_never_used_again, 1},
         {test_failover_minority_does_not_end_the_run, 1},
         {test_failover_server_does_nothing_about_its_own_end, 1},
+        {test_failover_own_launcher_goes_once_the_next_round_is_known, 1},
+        {test_failover_own_launcher_goes_if_too_few_are_left, 1},
+        {test_failover_own_launcher_goes_from_a_run_without_a_round, 1},
+        {test_failover_other_launchers_need_not_wait, 2},
         {test_failover_status_tells_of_the_voters, 1},
         {test_failover_agent_without_an_id_is_refused, 4},
         {test_failover_agent_with_a_voters_id_is_refused, 1},

@@ -25,6 +25,7 @@ int members_pieces;
 char server_id[MSG_VOTER_LEN + 1];
 bool embedded_server;
 bool strangers_may_join;
+const char *comes_from;
 void (*on_said)(int conn, const struct msg *m);
 
 static void append(char *text, size_t size, const char *fmt, ...)
@@ -97,8 +98,8 @@ void say(int conn, const struct msg *m)
     step(&(struct rdzv_event){.kind = RDZV_MSG,
                               .conn = conn,
                               .msg = m,
-                              .peer_addr = "10.0.0.1",
-                              .here_addr = "10.0.0.9"});
+                              .peer_addr = comes_from,
+                              .here_addr = HAND_HERE});
 }
 
 void tick(int64_t lag_us)
@@ -282,6 +283,7 @@ static void setup(void)
     server_id[0] = '\0';
     embedded_server = strangers_may_join = false;
     on_said = NULL;
+    comes_from = "10.0.0.1";
     new_server();
     like = (struct msg_join){.version = MSG_VERSION,
                              .nodes_min = 2,

@@ -47,6 +47,10 @@ extern bool strangers_may_join;
 extern char server_id[MSG_VOTER_LEN + 1];
 extern void (*on_said)(int conn, const struct msg *m);
 
+/* From where what is said comes; the server's own address. */
+extern const char *comes_from; /* "10.0.0.1" when a test begins */
+#define HAND_HERE "10.0.0.9"
+
 /* -- what agents and operators say ----------------------------------------- */
 
 /* A newcomer's; may be changed before it is said. */

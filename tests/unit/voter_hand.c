@@ -287,6 +287,13 @@ void accepts(int i, int64_t round)
     say(i, &m);
 }
 
+void promise_of(int i)
+{
+    struct msg m = {.kind = MSG_KIND_promise, .promise.epoch = 1};
+    msg_set(m.promise.epoch_id, server_id);
+    say(i, &m);
+}
+
 void promised_elsewhere(int i, int64_t count)
 {
     voters[i].promised = epoch_of(count, ELSEWHERE);

@@ -50,6 +50,8 @@ struct msg voter_join(int i);
 
 /* Agent i says that it accepts a round of this server's first epoch. */
 void accepts(int i, int64_t round);
+/* ... and that it obeys that. */
+void promise_of(int i);
 
 /* Agent i was elsewhere: it has promised a server of that count; it was told to
  * end by the one that it promised last, and holds that. */

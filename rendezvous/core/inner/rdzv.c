@@ -16,6 +16,7 @@
 #include "rendezvous/core/inner/state/last_lease.h"
 #include "rendezvous/core/inner/join/member.h"
 #include "rendezvous/core/inner/join/moved.h"
+#include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/node_gone.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
@@ -66,6 +67,7 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
         no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
+    handover_closed(r);
     rng_init(&r->rng, seed);
     return r;
 }
@@ -105,24 +107,22 @@ void rdzv_del(struct rdzv *r)
 
 /* -- what comes ------------------------------------------------------------ */
 
-/* The launcher that serves here is dead, and this server about to end with it:
- * nothing is to follow, since a server that takes over has to see what it would
- * have seen a moment before. */
-static bool is_our_end(const struct rdzv *r, const struct node *n)
-{
-    return r->limits.embedded && r->runs[n->run].failover && n->hosts &&
-           n->local;
-}
-
 static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
 {
     struct node *n = node_at(r, r->conn_node[ev->conn]);
+    if (handover_is_at(r, ev->conn)) {
+        handover_closed(r);
+        return;
+    }
     if (n == NULL) {
         witness_closed(r, ev->conn, ev->orderly);
         moved_closed(r, ev->conn);
         return;
     }
-    if (!ev->orderly || is_our_end(r, n)) {
+    /* If our launcher is dead this server is about to end with it. Nothing is
+     * to follow: a server that takes over has to see what it would have seen a
+     * moment before. */
+    if (!ev->orderly || handover_is_ours(r, n)) {
         node_broke_off(r, n);
         return;
     }
@@ -180,6 +180,8 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     struct node *n = node_at(r, r->conn_node[ev->conn]);
     struct run *run = n != NULL ? &r->runs[n->run] : NULL;
     const struct msg *m = ev->msg;
+    if (handover_is_at(r, ev->conn))
+        return;
     if (is_out_of_order(run, m)) {
         note(r, NOTE_refused, run, n != NULL ? n->name : "",
              "'%s' out of order; connection closed", msg_name(m->kind));
@@ -371,6 +373,7 @@ static void renew_deadlines(struct rdzv *r)
         witness_tell(r, &r->runs[i]);
         takeover_look(r, &r->runs[i]);
         witness_tell(r, &r->runs[i]);
+        handover_look(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
     }
 }

@@ -417,14 +417,14 @@ static int64_t short_until_us(const struct run *run, const struct claim *c)
                     mono_after(sent_us, lease_us));
 }
 
-/* It runs the newest round on a lease that was never over: how long for. */
+/* It has workers of the newest round, be it that they are being stopped, on a
+ * lease that was never over (join.lease_ms; 0: it has none): no other round can
+ * have begun before it is ready. How long for. */
 static void take_lease(struct rdzv *r, struct run *run, struct node *n)
 {
     const struct claim *c = claim_of(r, n);
     const struct msg_join *j = &c->join;
-    bool runs = j->state == MSG_STATE_RUNNING && j->sure &&
-                j->round == run->office.round && c->round == j->round;
-    if (runs)
+    if (j->sure && j->round == run->office.round && c->round == j->round)
         office_runs_until(&run->office, n->agent, short_until_us(run, c));
     if (j->round == run->office.round && j->state != MSG_STATE_NONE &&
         j->group_rank >= 0)

@@ -22,6 +22,7 @@
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/round/command.h"
+#include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/node_gone.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
@@ -262,6 +263,7 @@ void member_leave(struct rdzv *r,
     if (n->state == NODE_LEAVING)
         return; /* said twice, after a reconnect */
     if (!node_in_round(n) || n->state == NODE_DONE) {
+        handover_begin(r, n);
         node_gone(r, n, "leaves"); /* what it did stays done */
         return;
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
@@ -116,6 +117,7 @@ void node_left(struct rdzv *r, struct node *n)
     /* As one that runs no workers either. It never promises another server
      * again. */
     node_stand(r, n);
+    handover_begin(r, n);
     go(r, n, NODE_DRAINED, "left", "its workers have ended");
 }
 

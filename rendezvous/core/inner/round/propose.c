@@ -214,13 +214,14 @@ void propose_accepted(struct rdzv *r,
 
 /* -- in force -------------------------------------------------------------- */
 
-static void send_go(struct rdzv *r, struct run *run, const struct node *n)
+void propose_say_go(struct rdzv *r, const struct run *run, int conn)
 {
     struct msg m = {.kind = MSG_KIND_go};
     m.go.round = run->office.round;
     m.go.epoch = run->office.round_epoch.count;
     msg_set(m.go.epoch_id, run->office.round_epoch.id);
-    reply_node(r, n, &m);
+    if (conn >= 0)
+        reply_send(r, conn, &m);
 }
 
 /* Spares had no place in the round; they wait beside it now. */
@@ -248,7 +249,7 @@ static void begin_round(struct rdzv *r, struct run *run, bool alone)
             continue;
         node_set_state(r, n, NODE_RUNNING);
         if (!alone && office_vote(&run->office, n->agent) != NULL)
-            send_go(r, run, n);
+            propose_say_go(r, run, n->conn);
         else
             propose_say(r, run, n);
     }

@@ -35,6 +35,9 @@ void propose_give_up(struct rdzv *r, struct run *run, const char *why);
 void propose_say(struct rdzv *r, struct run *run, const struct node *n);
 void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n);
 
+/* The newest round is in force. Nothing if there is no connection (-1). */
+void propose_say_go(struct rdzv *r, const struct run *run, int conn);
+
 /* A voter came while a round is proposed: asks it, too. */
 void propose_ask(struct rdzv *r, struct run *run, const struct node *n);
 

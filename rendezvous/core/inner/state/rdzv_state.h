@@ -53,6 +53,13 @@ struct rdzv {
     int64_t lease_check_us; /* no lease ends before this */
     bool ending;     /* it only answers beats: RDZV_ENDING (last_lease.h) */
     struct due *due; /* round_deadline of each run, but of those it touched */
+    /* Our launcher has left (handover.h): its connection, -1: it has not, or is
+     * gone; and its run until it was told to go, else -1. */
+    struct {
+        int conn, run;
+        int64_t left_round;  /* the round when it left */
+        int64_t asked_round; /* a later one, whose voters were asked; or 0 */
+    } handover;
     struct rng rng;
     struct ranks_node *places, *scratch; /* nodes_max of each */
     uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
