@@ -154,7 +154,7 @@ RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
 	$(call of,worker_rt/comm,comm cpu nccl nccl_lib nccl_wait wire head \
 	blame notes reduce meet addresses same_call) \
 	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
-	snapshot_dir list keeper keeper_prove keeper_find keeper_ranks \
+	snapshot_dir shared_file list keeper keeper_prove keeper_find keeper_ranks \
 	keeper_load keeper_share keeper_agree keeper_places keeper_stripes \
 	device_copy safetensors) \
 	$(CLIENT) rendezvous/proto/c10d \

@@ -203,8 +203,10 @@ DDP_API int ddp_snapshot_list(struct ddp *d,
  * core: for large states and several GPUs. Then saving, settling and waiting
  * are collective: all ranks make the same calls, and a save counts when the
  * next of them has begun on all. A tensor is one rank's: a state that is a
- * single tensor gains nothing. Without the launcher's memory it changes
- * nothing.
+ * single tensor gains nothing there. All of them write the file, too, a part
+ * each, and read it into that memory when it is loaded. If a rank fails to
+ * write its part there is no file, and all ranks of the node report the same
+ * error. Without the launcher's memory `stripes` changes nothing.
  *
  * In the folder each snapshot is a file of its own, named for its step and its
  * round (see ddp_snapshot(5)); the newest few are kept. The file `owner` names

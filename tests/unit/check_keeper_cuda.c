@@ -5,7 +5,7 @@
 /* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
 /* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
 /* links: worker_rt/snapshot/keeper_agree worker_rt/snapshot/keeper_places */
-/* links: worker_rt/snapshot/keeper_stripes */
+/* links: worker_rt/snapshot/keeper_stripes worker_rt/snapshot/shared_file */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */

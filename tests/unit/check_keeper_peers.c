@@ -4,7 +4,7 @@
 /* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
 /* links: worker_rt/snapshot/keeper_ranks worker_rt/snapshot/keeper_share */
 /* links: worker_rt/snapshot/keeper_agree worker_rt/snapshot/keeper_places */
-/* links: worker_rt/snapshot/keeper_stripes */
+/* links: worker_rt/snapshot/keeper_stripes worker_rt/snapshot/shared_file */
 /* links: worker_rt/snapshot/device_copy */
 /* links: worker_rt/snapshot/mem_slots worker_rt/snapshot/snapshot_dir */
 /* links: worker_rt/snapshot/atomic_file worker_rt/snapshot/image */
@@ -94,9 +94,6 @@ static bool raves;
 static const void *offered(const void *mine, size_t len)
 {
     static int64_t offer[OFFER_LEN / sizeof(int64_t)];
-    static const int64_t failed = DDP_E_IO;
-    if (len == sizeof(failed) && raves)
-        return &failed;
     if (len == sizeof(said_state) && states_to_come-- > 0 && said_state != 0) {
         if (said_state != 1)
             states_to_come = 0; /* what comes then are codes */
@@ -126,11 +123,14 @@ static int lying_call(struct ddp_comm *c,
                       const struct comm_call *call,
                       struct ddp_err *err)
 {
+    static const int64_t failed = LIAR;
     struct comm_call lie = *call;
     size_t len = comm_call_len(call);
     bool sends = call->kind == WIRE_BROADCAST && call->peer == LIAR;
     if (call->kind == WIRE_ALLGATHER)
         lie.in = offered(call->in, len);
+    if (call->kind == WIRE_ALLREDUCE && raves)
+        lie.in = &failed; /* the lowest rank that did */
     if (sends && raves && len == sizeof(struct ddp_err))
         return rave(c, lie, err);
     if (sends && told != NULL && told->flips && len > 0)

@@ -290,7 +290,9 @@ int atomic_file_write(
         ssize_t n = pwrite(fd, data, len, (off_t)at);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
+        if (n == 0)
+            errno = EIO; /* no file system does so; it would never end */
+        if (n <= 0)
             return ddp_err_sys(err, DDP_E_IO, "cannot write");
         data += n;
         at += (uint64_t)n;
@@ -334,27 +336,67 @@ static int write_piece(
     return atomic_file_write(fd, data, len, at, err);
 }
 
-static int write_all(int fd,
-                     const uint8_t *data,
-                     size_t len,
-                     const atomic_bool *stop,
-                     struct ddp_err *err)
+int atomic_file_write_piece(
+    int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
-    size_t n;
-    for (size_t at = 0; at < len; at += n) {
-        n = len - at < PIECE ? len - at : PIECE;
-        if (n > BLOCK)
-            n -= n % BLOCK; /* the rest is a piece of its own */
-        ddp_assert(at % BLOCK == 0 && n > 0 && n <= len - at);
-        if (stop != NULL && atomic_load(stop))
-            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
-        if (write_piece(fd, data + at, n, at, err) != 0)
-            return -1;
-        /* A hint: without it the sync takes longer. */
-        (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
-    }
+    size_t whole = len > BLOCK ? len - len % BLOCK : len;
+    ddp_assert(at % BLOCK == 0 && len > 0);
+    if (write_piece(fd, data, whole, at, err) != 0)
+        return -1;
+    if (whole < len &&
+        write_piece(fd, data + whole, len - whole, at + whole, err) != 0)
+        return -1;
+    /* A hint: without it the sync takes longer. */
+    (void)sync_file_range(fd, (off_t)at, (off_t)len, SYNC_FILE_RANGE_WRITE);
+    return 0;
+}
+
+int atomic_file_sync(int fd, struct ddp_err *err)
+{
     return fsync(fd) == 0 ? 0
                           : ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
+}
+
+/* Bytes, and whether to stop. */
+struct atomic_bytes {
+    const uint8_t *data;
+    size_t len;
+    const atomic_bool *stop; /* may be NULL */
+};
+
+static int fill_bytes(void *ctx, int fd, const char *temp, struct ddp_err *err)
+{
+    const struct atomic_bytes *b = ctx;
+    size_t n;
+    (void)temp;
+    for (size_t at = 0; at < b->len; at += n) {
+        n = b->len - at < PIECE ? b->len - at : PIECE;
+        if (b->stop != NULL && atomic_load(b->stop))
+            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
+        if (atomic_file_write_piece(fd, b->data + at, n, at, err) != 0)
+            return -1;
+    }
+    return atomic_file_sync(fd, err);
+}
+
+int atomic_file_put_by(int dir,
+                       const char *name,
+                       atomic_file_fill_fn *fill,
+                       void *ctx,
+                       struct ddp_err *err)
+{
+    char temp[ATOMIC_FILE_NAME_MAX];
+    int fd = atomic_file_create(dir, name, atomic_file_temp_name, temp, err);
+    if (fd < 0)
+        return -1;
+    int rc = fill(ctx, fd, temp, err);
+    if (rc == 0 && renameat(dir, temp, dir, name) != 0)
+        rc =
+            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
+    if (rc != 0)
+        (void)unlinkat(dir, temp, 0);
+    (void)close(fd); /* synced, or given up */
+    return rc == 0 ? atomic_file_sync_dir(dir, err) : -1;
 }
 
 int atomic_file_put(int dir,
@@ -364,16 +406,6 @@ int atomic_file_put(int dir,
                     const atomic_bool *stop,
                     struct ddp_err *err)
 {
-    char temp[ATOMIC_FILE_NAME_MAX];
-    int fd = atomic_file_create(dir, name, atomic_file_temp_name, temp, err);
-    if (fd < 0)
-        return -1;
-    int rc = write_all(fd, data, len, stop, err);
-    if (rc == 0 && renameat(dir, temp, dir, name) != 0)
-        rc =
-            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
-    if (rc != 0)
-        (void)unlinkat(dir, temp, 0);
-    (void)close(fd); /* synced, or given up */
-    return rc == 0 ? atomic_file_sync_dir(dir, err) : -1;
+    struct atomic_bytes bytes = {data, len, stop};
+    return atomic_file_put_by(dir, name, fill_bytes, &bytes, err);
 }

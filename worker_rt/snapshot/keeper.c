@@ -155,6 +155,16 @@ static void *sealer_main(void *arg)
     return NULL;
 }
 
+static int write_file(struct ddp_keeper *k, int i, struct ddp_err *err)
+{
+    const struct keeper_slot *slot = &k->slot[i];
+    if (slot->session > 0)
+        return keeper_stripes_put(k, i, err);
+    return snapshot_dir_put(
+        &k->dir, slot->step, mem_slots_image(keeper_slots(k), i),
+        (size_t)image_len(&slot->image), k->keep, &k->quit, err);
+}
+
 /* As the sealer. `quit` ends a write in the middle, so that a program which
  * ends does not wait for a slow disk: the file has no name yet. */
 static void *writer_main(void *arg)
@@ -168,17 +178,13 @@ static void *writer_main(void *arg)
         }
         struct ddp_err why;
         int i = k->writing;
-        const struct keeper_slot *slot = &k->slot[i];
-        const uint8_t *data = mem_slots_image(keeper_slots(k), i);
-        size_t len = (size_t)image_len(&slot->image);
         (void)pthread_mutex_unlock(&k->lock);
-        int rc = snapshot_dir_put(&k->dir, slot->step, data, len, k->keep,
-                                  &k->quit, &why);
+        int rc = write_file(k, i, &why);
         (void)pthread_mutex_lock(&k->lock);
         if (rc != 0)
             note_failure(k, i, &why);
-        else
-            k->saved = slot->step;
+        else if (k->disk == KEEPER_OWNS)
+            k->saved = k->slot[i].step;
         ddp_assert(k->writing == i);
         k->writing = -1;
         check(k);
@@ -253,6 +259,7 @@ static void give_up_memory(struct ddp_keeper *k, const char *why)
     wait_written(k);
     ddp_assert(k->sealing < 0 && k->writing < 0);
     device_copy_unpin(&k->device);
+    keeper_stripes_leave(k);
     mem_slots_close(&k->memory);
     k->newest = -1;
 }
@@ -421,6 +428,7 @@ static int hand_over(struct ddp_keeper *k,
     *m = (struct image){0};
     slot->step = step;
     slot->to_disk = disk;
+    slot->session = disk ? k->stripes.session : 0;
     (void)pthread_mutex_unlock(&k->lock);
     /* No thread knows of this slot yet. */
     slot->mark = proof_mark(&k->d->proof);
@@ -482,18 +490,42 @@ static int put_part(struct ddp_keeper *k,
         rc = (i = pick(k, image_len(m), err)) < 0 ? -1 : 0;
     bool shared = i >= 0 && k->memory.count > 0;
     (void)pthread_mutex_unlock(&k->lock);
-    if (keeper_stripes_offer(k, shared ? i : -1, image_len(m), &lost) != 0) {
+    if (keeper_stripes_offer(k, shared ? i : -1, image_len(m), disk, &lost) !=
+        0) {
         *err = lost;
         return -1;
     }
-    if (k->d->node_rank != 0)
+    if (k->d->node_rank != 0) {
         i = k->stripes.slot;
+        disk = k->stripes.session > 0;
+    }
     if (i < 0)
         return rc;
     (void)pthread_mutex_lock(&k->lock);
+    if (k->writing == i) /* the first rank knows already that it is written */
+        wait_written(k);
     rc = hand_over(k, i, m, step, tensors, disk, err);
     (void)pthread_mutex_unlock(&k->lock);
     return rc;
+}
+
+/* The first rank of a node: `rc` is whether all parts are there. */
+static void make_whole(struct ddp_keeper *k, int i, int rc, struct ddp_err *why)
+{
+    if (!k->stripes.summed) {
+        (void)ddp_err_set(why, DDP_E_PEER,
+                          "stripes: rank %d did not copy its part", k->d->rank);
+        keeper_stripes_drop(k, k->slot[i].session, why);
+        return; /* the sealer has told this rank why */
+    }
+    if (rc == 0)
+        rc = seal(k, i, why);
+    if (rc != 0)
+        keeper_stripes_drop(k, k->slot[i].session, why);
+    (void)pthread_mutex_lock(&k->lock);
+    sealed(k, i, rc, why);
+    (void)pthread_cond_broadcast(&k->changed);
+    (void)pthread_mutex_unlock(&k->lock);
 }
 
 /* With stripes: the parts of the last save become one snapshot, if all of them
@@ -508,20 +540,26 @@ static void finish(struct ddp_keeper *k)
     wait_sealed(k);
     (void)pthread_mutex_unlock(&k->lock);
     int i = k->stripes.slot, rc = keeper_stripes_join(k, &why);
-    if (i < 0 || k->stripes.parts == 1 || k->d->node_rank != 0 ||
-        !k->stripes.summed) /* then the sealer has told why */
+    if (i < 0 || k->stripes.parts == 1)
         return;
-    if (rc == 0)
-        rc = seal(k, i, &why);
+    if (k->d->node_rank == 0) {
+        make_whole(k, i, rc, &why);
+        return;
+    }
+    if (rc != 0 || !k->stripes.summed || k->slot[i].session == 0)
+        return;
     (void)pthread_mutex_lock(&k->lock);
-    sealed(k, i, rc, &why);
+    ddp_assert(k->writing < 0); /* hand_over has waited for it */
+    k->writing = i;
     (void)pthread_cond_broadcast(&k->changed);
     (void)pthread_mutex_unlock(&k->lock);
 }
 
 /* What can be refused without the lock is refused first. The folder is taken
- * over before its first file, not at the start: a load may have failed. */
+ * over before its first file, not at the start: a load may have failed. `rc` is
+ * how this rank came here: with stripes the others wait for it in any case. */
 static int save(struct ddp_keeper *k,
+                int rc,
                 int64_t step,
                 const struct ddp_tensor *tensors,
                 size_t ntensors,
@@ -531,15 +569,16 @@ static int save(struct ddp_keeper *k,
                 struct ddp_err *err)
 {
     struct image m = {.ntensors = 0};
-    int rc = -1;
-    if (step < 0)
-        (void)ddp_err_set(err, DDP_E_USAGE,
-                          "the step is %lld, must not be negative",
-                          (long long)step);
-    else if (image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err) ==
-                 0 &&
-             start_threads(k, err) == 0 && (!disk || keeper_own(k, err) == 0))
-        rc = 0;
+    if (rc == 0 && step < 0)
+        rc = ddp_err_set(err, DDP_E_USAGE,
+                         "the step is %lld, must not be negative",
+                         (long long)step);
+    if (rc == 0)
+        rc = image_init(&m, k->d, step, tensors, ntensors, meta, nmeta, err);
+    if (rc == 0)
+        rc = start_threads(k, err);
+    if (rc == 0 && disk)
+        rc = keeper_own(k, err);
     if (k->stripes.on)
         rc = put_part(k, &m, rc, step, tensors, disk, err);
     else if (rc == 0)
@@ -557,21 +596,22 @@ int ddp_keeper_save(struct ddp_keeper *k,
                     bool to_disk,
                     struct ddp_error *err)
 {
-    struct ddp_err why;
+    struct ddp_err why, other;
     struct ddp_tensor *with = NULL;
     bool disk = to_disk && k->disk >= KEEPER_WRITES;
     int rc = snapshot_check_names(tensors, ntensors, &why);
     finish(k);
-    if (rc != 0 && k->stripes.on)
-        (void)keeper_agree(k->comm, rc, &why); /* the others wait for it */
-    if (rc == 0 && k->ranks.max > 0) {
+    if (k->ranks.max > 0) {
         ddp_keeper_settle(k); /* until then the sealer reads what they set */
-        rc = keeper_ranks_gather(k, tensors, ntensors, &with, &why);
+        int got = keeper_ranks_gather(k, tensors, ntensors, &with, &other);
+        if (rc == 0 && got != 0)
+            why = other;
+        rc = rc != 0 ? rc : got;
         tensors = with;
         ntensors++;
     }
-    if (rc == 0 && (disk || k->memory.count > 0 || k->stripes.on))
-        rc = save(k, step, tensors, ntensors, meta, nmeta, disk, &why);
+    if (k->stripes.on || (rc == 0 && (disk || k->memory.count > 0)))
+        rc = save(k, rc, step, tensors, ntensors, meta, nmeta, disk, &why);
     free(with);
     return rc == 0 ? 0 : rt_fail(err, &why);
 }
@@ -624,9 +664,10 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err)
 
 /* -- open ------------------------------------------------------------------ */
 
-static int open_all(struct ddp_keeper *k,
-                    const struct ddp_keeper_conf *conf,
-                    struct ddp_err *err)
+/* All that this rank can lack or find wrong by itself. */
+static int prepare(struct ddp_keeper *k,
+                   const struct ddp_keeper_conf *conf,
+                   struct ddp_err *err)
 {
     if (conf->keep < 0 || conf->keep > 1000)
         return ddp_err_set(err, DDP_E_USAGE,
@@ -634,13 +675,12 @@ static int open_all(struct ddp_keeper *k,
                            conf->keep);
     k->keep = conf->keep == 0 ? KEEP_DEFAULT : conf->keep;
     k->later = conf->later;
-    if (conf->rank_state_max > 0 &&
-        keeper_agree(k->comm, keeper_ranks_open(k, conf->rank_state_max, err),
-                     err) != 0)
+    k->folder = conf->folder == NULL ? NULL : strdup(conf->folder);
+    if (conf->folder != NULL && k->folder == NULL)
+        return snapshot_no_memory(err);
+    if (keeper_ranks_open(k, conf->rank_state_max, err) != 0)
         return -1;
-    if (conf->gpu &&
-        keeper_agree(k->comm, device_copy_open(&k->device, conf->stream, err),
-                     err) != 0)
+    if (conf->gpu && device_copy_open(&k->device, conf->stream, err) != 0)
         return -1;
     if (conf->gpu)
         device_copy_give_room(&k->device, conf->room, conf->room_len);
@@ -648,25 +688,14 @@ static int open_all(struct ddp_keeper *k,
         (void)snprintf(k->why, sizeof(k->why), "the options turn it off");
     else
         keeper_places_memory(k);
-    if (keeper_stripes_open(k, conf->stripes && !conf->no_memory, err) != 0)
-        return -1;
-    if (conf->folder == NULL)
-        return 0;
-    return keeper_places_folder(k, conf->folder, conf->load_only, err);
+    return keeper_stripes_prepare(k, conf->stripes && !conf->no_memory, err);
 }
 
-struct ddp_keeper *ddp_keeper_new(struct ddp *d,
-                                  struct ddp_comm *comm,
-                                  const struct ddp_keeper_conf *conf,
-                                  struct ddp_error *err)
+static struct ddp_keeper *begin(struct ddp *d, struct ddp_comm *comm)
 {
-    struct ddp_err why;
     struct ddp_keeper *k = calloc(1, sizeof(*k));
-    if (k == NULL) {
-        (void)snapshot_no_memory(&why);
-        (void)rt_fail(err, &why);
+    if (k == NULL)
         return NULL;
-    }
     k->d = d;
     k->comm = comm;
     k->dir.fd = k->memory.fd = k->own.fd = k->stripes.theirs.fd = -1;
@@ -676,9 +705,27 @@ struct ddp_keeper *ddp_keeper_new(struct ddp *d,
     k->saved = k->failed_step = -1;
     (void)pthread_mutex_init(&k->lock, NULL); /* these cannot fail here */
     (void)pthread_cond_init(&k->changed, NULL);
+    return k;
+}
+
+/* A rank that fails by itself says so first: in what follows the others would
+ * wait for it. */
+struct ddp_keeper *ddp_keeper_new(struct ddp *d,
+                                  struct ddp_comm *comm,
+                                  const struct ddp_keeper_conf *conf,
+                                  struct ddp_error *err)
+{
+    struct ddp_err why;
     struct ddp_keeper_conf full;
-    if (abi_take(&full, sizeof(full), conf, ABI_KEEPER_CONF_MIN, &why) == 0 &&
-        open_all(k, &full, &why) == 0)
+    struct ddp_keeper *k = begin(d, comm);
+    int rc = k == NULL ? snapshot_no_memory(&why) : 0;
+    if (rc == 0)
+        rc = abi_take(&full, sizeof(full), conf, ABI_KEEPER_CONF_MIN, &why);
+    if (rc == 0)
+        rc = prepare(k, &full, &why);
+    if (keeper_agree(comm, rc, &why) == 0 &&
+        keeper_stripes_open(k, &why) == 0 &&
+        keeper_places_folder(k, full.load_only, &why) == 0)
         return k;
     ddp_keeper_free(k);
     (void)rt_fail(err, &why);
@@ -701,6 +748,7 @@ void ddp_keeper_free(struct ddp_keeper *k)
     device_copy_close(&k->device);
     if (k->has_memory)
         k->d->memory_used = false;
+    keeper_stripes_leave(k);
     if (!k->device.lost) { /* else the driver may still write there */
         mem_slots_close(&k->memory);
         mem_slots_close(&k->own);

@@ -23,6 +23,7 @@
 #include "worker_rt/snapshot/device_copy.h"
 #include "worker_rt/snapshot/image.h"
 #include "worker_rt/snapshot/mem_slots.h"
+#include "worker_rt/snapshot/shared_file.h"
 #include "worker_rt/snapshot/snapshot.h"
 #include "worker_rt/snapshot/snapshot_dir.h"
 
@@ -31,6 +32,7 @@
 struct stripes_offer {
     int64_t slot; /* one more than its number; 0: it saves alone, or nothing */
     int64_t len;  /* of the image */
+    int64_t session; /* in which all write it to the disk; 0: none */
 };
 
 struct ddp_keeper {
@@ -74,7 +76,12 @@ struct ddp_keeper {
         int slot;     /* for this rank's part of it; -1: it has none */
         bool differs; /* it is another image than that of the first rank */
         bool summed;  /* the sealer is done with the part: under `lock` */
-        struct mem_slots theirs; /* the node's memory, on the other ranks */
+        uint64_t session; /* in which the parts are written to the disk; 0:
+                           * they are not */
+        struct mem_slots theirs; /* the node's memory, on the other ranks .. */
+        struct fork_watch fork;  /* .. no child keeps its locks */
+        struct shared_file written;   /* both without a board, if .. */
+        struct shared_file read;      /* .. one rank does it alone */
         struct stripes_offer *offers; /* (world), owned */
         int64_t *states;              /* the same */
     } stripes;
@@ -93,6 +100,7 @@ struct ddp_keeper {
         int64_t step;
         uint64_t mark; /* of what it rests on: worker_rt/proof */
         bool to_disk;
+        uint64_t session; /* in which all write it; 0: this rank alone does */
     } slot[MEM_SLOTS_MAX];
     int sealing;          /* -1: nothing to seal */
     int writing;          /* -1: nothing to write */
@@ -130,6 +138,7 @@ static inline struct mem_slots *keeper_slots(struct ddp_keeper *k)
 /* A snapshot that this rank holds, by its label or by its name. */
 struct keeper_candidate {
     int slot; /* -1: a file */
+    int held; /* the slot into which that file was read; -1: none */
     struct slot_label label;
     struct snapshot_file file;
 };
@@ -160,7 +169,7 @@ int keeper_read_slot(
 
 /* What a rank offers to the others. It travels: 64-bit members only. */
 struct keeper_offer {
-    int64_t has;    /* 0: nothing (more); 2: one of a newer libddp */
+    int64_t has;    /* 0: nothing (more); 1: this; else: keeper_load.c */
     int64_t memory; /* 1: it lies in memory */
     int64_t own;    /* 1: written by this instance */
     int64_t round;
@@ -222,19 +231,59 @@ bool keeper_ranks_place(struct ddp_keeper *k,
 int keeper_ranks_end(struct ddp_keeper *k, bool loaded, struct ddp_err *err);
 
 /*
- * Stripes. Collective: made, if all want them; the first rank of each node says
- * into which slot (-1: none that is shared) its image of `len` bytes goes, the
- * others what theirs has; what became of the parts. CONFIG, NOMEM, USAGE; the
- * errors of the collectives. The last one, on the first rank of a node, also
- * CONFLICT and PEER: a part is missing; else it has the sums of all of them.
+ * Stripes: what a rank needs for them (USAGE, CONFIG, NOMEM), not collective.
+ * All the others are: made, if all want them; the first rank of each node says
+ * into which slot (-1: none that is shared) its image of `len` bytes goes, and
+ * whether all write it to the disk, the others what theirs has; what became of
+ * the parts. The errors of the collectives. The last one, on the first rank of
+ * a node, also CONFLICT and PEER: a part is missing; else it has the sums of
+ * all of them.
  */
-int keeper_stripes_open(struct ddp_keeper *k, bool on, struct ddp_err *err);
+int keeper_stripes_prepare(struct ddp_keeper *k, bool on, struct ddp_err *err);
+int keeper_stripes_open(struct ddp_keeper *k, struct ddp_err *err);
 int keeper_stripes_offer(struct ddp_keeper *k,
                          int slot,
                          uint64_t len,
+                         bool disk,
                          struct ddp_err *err);
 int keeper_stripes_join(struct ddp_keeper *k, struct ddp_err *err);
+
+/* From now on this rank writes and reads alone; no thread does so with others,
+ * and the memory is still open. Then the rest of it. */
+void keeper_stripes_leave(struct ddp_keeper *k);
 void keeper_stripes_close(struct ddp_keeper *k);
+
+/*
+ * The file of a save, on each rank of a node that writes it: the leader puts it
+ * into the folder, the others help it. On all of them the same error.
+ */
+int keeper_stripes_put(struct ddp_keeper *k, int i, struct ddp_err *err);
+
+/* There will be no file of that session: the others are told why. */
+void keeper_stripes_drop(struct ddp_keeper *k,
+                         uint64_t session,
+                         const struct ddp_err *why);
+
+/*
+ * The ranks of a node read files into its memory, each a part of them. Between
+ * the two the leader fetches what it looks at, and the others help with it:
+ * begin returns when the leader has called end. Not collective beyond the node.
+ */
+void keeper_stripes_begin_load(struct ddp_keeper *k);
+void keeper_stripes_end_load(struct ddp_keeper *k);
+
+/* `o`, a file, lies in memory then, if there is room for it. What is wrong with
+ * it is not known yet. IO, CORRUPT, PEER. */
+int keeper_stripes_fetch(struct ddp_keeper *k,
+                         struct keeper_candidate *c,
+                         struct keeper_opened *o,
+                         struct ddp_err *err);
+
+/* What was fetched is whole, and this: the other ranks may take it from there.
+ */
+void keeper_stripes_label(struct ddp_keeper *k,
+                          const struct keeper_candidate *c,
+                          const struct snapshot_fence *f);
 
 /* Whether this rank copies the t-th tensor of the image. */
 bool keeper_stripes_mine(const struct ddp_keeper *k,
@@ -244,9 +293,9 @@ bool keeper_stripes_mine(const struct ddp_keeper *k,
 /* The launcher's memory, if this rank is the one that uses it; else `why`. */
 void keeper_places_memory(struct ddp_keeper *k);
 
-/* Collective unless `load_only`. IO, CONFLICT, NOMEM; on all ranks. */
+/* `k->folder`, if there is one. Collective unless `load_only`. IO, CONFLICT,
+ * NOMEM; on all ranks. */
 int keeper_places_folder(struct ddp_keeper *k,
-                         const char *folder,
                          bool load_only,
                          struct ddp_err *err);
 

@@ -6,7 +6,6 @@
  */
 #include "worker_rt/snapshot/keeper.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "worker_rt/comm/comm.h"
@@ -23,32 +22,44 @@ static void tidy(struct ddp_err *err)
             *c = '?';
 }
 
-/* Two collectives at most: the codes of all ranks, and the words of the first
- * that failed. If all is well, the second is not needed. */
+/* The lowest rank that failed; the world's size: none did. Nothing is
+ * allocated: a rank that has no memory must be able to say so. */
+static int find_failed(struct ddp_comm *comm, bool failed, struct ddp_err *err)
+{
+    int64_t first = failed ? comm->rank : comm->world;
+    const struct comm_call call = {.kind = WIRE_ALLREDUCE,
+                                   .in = &first,
+                                   .out = &first,
+                                   .count = 1,
+                                   .dtype = DDP_I64,
+                                   .elem = sizeof(first),
+                                   .op = DDP_MIN};
+    if (comm->ops->call(comm, &call, err) != 0)
+        return -1;
+    if (first >= 0 && first <= comm->world && (!failed || first <= comm->rank))
+        return (int)first;
+    return ddp_err_set(err, DDP_E_PROTO,
+                       "the ranks do not say which of them failed");
+}
+
+/* Two collectives at most: the first that failed, and its words. If all is
+ * well, the second is not needed. */
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
 {
-    int64_t code = rc == 0 ? 0 : err->code;
-    ddp_assert((rc == 0) == (code == DDP_E_OK));
-    int64_t *all = calloc((size_t)comm->world, sizeof(*all));
-    if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
     struct ddp_err own;
-    int first = 0;
-    if (comm_allgather(comm, &code, sizeof(code), all, &own) != 0)
-        first = -1;
-    while (first >= 0 && first < comm->world && all[first] == 0)
-        first++;
-    free(all);
+    ddp_assert(rc == 0 || err->code != DDP_E_OK);
+    int first = find_failed(comm, rc != 0, &own);
     if (first == comm->world)
         return 0;
-    if (first >= 0 && first != comm->rank)
-        memset(err, 0, sizeof(*err));
+    if (rc == 0)
+        memset(err, 0, sizeof(*err)); /* of another rank */
     if (first < 0 ||
         comm_broadcast(comm, err, sizeof(*err), first, &own) != 0) {
-        *err = own;
+        if (rc == 0 || err->code != DDP_E_NOMEM)
+            *err = own;
         return -1;
     }
-    if (first != comm->rank) {
+    if (first != comm->rank || rc == 0) {
         tidy(err);
         (void)ddp_err_wrap(err, "rank %d", first);
     }

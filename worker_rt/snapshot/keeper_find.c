@@ -30,7 +30,7 @@ static size_t list_memory(struct keeper_found *l, bool own)
     const struct ddp_keeper *k = l->k;
     size_t first = l->n;
     for (int i = 0; i < k->memory.count; i++) {
-        struct keeper_candidate c = {.slot = i};
+        struct keeper_candidate c = {.slot = i, .held = -1};
         if (!mem_slots_read(&k->memory, i, &c.label) ||
             (strcmp(c.label.instance, k->d->instance) == 0) != own)
             continue;
@@ -62,7 +62,8 @@ merge(struct keeper_found *l, const struct snapshot_file *files, size_t n)
                                       files[i].round, files[i].step) > 0)
                 at--;
         memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
-        l->list[at] = (struct keeper_candidate){.slot = -1, .file = files[i]};
+        l->list[at] =
+            (struct keeper_candidate){.slot = -1, .held = -1, .file = files[i]};
         l->n++;
     }
 }
@@ -115,10 +116,10 @@ int keeper_open(const struct ddp_keeper *k,
     struct stat st;
     ddp_assert(c->slot < k->memory.count);
     o->fd = -1;
-    if (c->slot >= 0) {
-        o->from = (struct snapshot_source){keeper_read_slot,
-                                           mem_slots_image(&k->memory, c->slot),
-                                           c->label.len};
+    int slot = c->slot >= 0 ? c->slot : c->held;
+    if (slot >= 0) {
+        o->from = (struct snapshot_source){
+            keeper_read_slot, mem_slots_image(&k->memory, slot), c->label.len};
         return 0;
     }
     o->fd = snapshot_open(k->dir.fd, c->file.name, &st, err);

@@ -28,6 +28,12 @@
 
 #define REFUSED_MAX 16 /* attempts with what proved damaged */
 
+/* What an offer says besides that there is something, 1, or nothing more. */
+enum {
+    OFFER_NEWER = 2, /* one of a newer libddp */
+    OFFER_NO_MEMORY  /* one that cannot be looked at for want of memory */
+};
+
 /* -- what this rank has ---------------------------------------------------- */
 
 struct keeper_load {
@@ -76,15 +82,21 @@ static struct keeper_offer make_offer(struct keeper_load *l)
     struct snapshot_fence fence;
     struct ddp_err why;
     for (; l->at < l->n; strike_off(l, &why)) {
-        const struct keeper_candidate *c = &l->list[l->at];
+        struct keeper_candidate *c = &l->list[l->at];
         struct keeper_opened o;
         if (keeper_open(l->k, c, &o, &why) != 0)
             continue;
-        int rc = snapshot_read(&o.from, &nothing, &fence, &why);
+        int rc = keeper_stripes_fetch(l->k, c, &o, &why);
+        if (rc == 0)
+            rc = snapshot_read(&o.from, &nothing, &fence, &why);
         keeper_close(&o);
         struct keeper_offer offer = describe(c);
         if (rc != 0 && why.code == DDP_E_CONFIG) {
-            offer.has = 2;
+            offer.has = OFFER_NEWER;
+            return offer;
+        }
+        if (rc != 0 && why.code == DDP_E_NOMEM) { /* it may be whole */
+            offer.has = OFFER_NO_MEMORY;
             return offer;
         }
         if (rc != 0 || keeper_check_offer(&offer, &fence, &why) != 0)
@@ -92,6 +104,7 @@ static struct keeper_offer make_offer(struct keeper_load *l)
         offer.own = strcmp(fence.instance, l->k->d->instance) == 0;
         offer.len = (int64_t)o.from.size;
         memcpy(offer.sum, fence.sum, sizeof(offer.sum));
+        keeper_stripes_label(l->k, c, &fence);
         return offer;
     }
     return (struct keeper_offer){0};
@@ -180,12 +193,19 @@ static bool makes_sense(const struct keeper_offer *o)
 static int gather_offers(struct keeper_load *l, struct ddp_err *err)
 {
     struct ddp_comm *comm = l->k->comm;
+    keeper_stripes_begin_load(l->k);
     struct keeper_offer mine = make_offer(l);
+    keeper_stripes_end_load(l->k);
     if (comm_allgather(comm, &mine, sizeof(mine), l->offers, err) != 0)
         return -1;
     for (int r = 0; r < comm->world; r++) {
         struct keeper_offer *o = &l->offers[r];
-        if (o->has == 2)
+        if (o->has == OFFER_NO_MEMORY)
+            return ddp_err_set(err, DDP_E_NOMEM,
+                               "rank %d has no memory to look at that of step "
+                               "%lld",
+                               r, (long long)o->step);
+        if (o->has == OFFER_NEWER)
             return ddp_err_set(err, DDP_E_CONFIG,
                                "rank %d has one of step %lld that a newer "
                                "libddp wrote: use that version",

@@ -80,30 +80,36 @@ void keeper_places_memory(struct ddp_keeper *k)
 
 /* Each folder, shared or not, has one writer: the lowest of the nodes' first
  * ranks that see it. */
-static int find_writer(struct ddp_keeper *k, uint64_t mark, struct ddp_err *err)
+static int find_writer(struct ddp_keeper *k,
+                       uint64_t mark,
+                       uint64_t *all,
+                       struct ddp_err *err)
 {
-    uint64_t *all = calloc((size_t)k->comm->world, sizeof(*all));
-    if (all == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the ranks");
     int rc = comm_allgather(k->comm, &mark, sizeof(mark), all, err);
     bool writes = rc == 0 && mark != 0;
     for (int r = 0; writes && r < k->comm->rank; r++)
         writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
     k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
-    free(all);
     /* No rank removes its mark before all have looked for it. */
     return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
+}
+
+/* With stripes the other ranks of a node write and read as well. */
+static int look_at(const struct ddp_keeper *k)
+{
+    if (k->d->node_rank != 0 && !k->stripes.on)
+        return -1;
+    return open(k->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* To load from only: every node's first rank looks for itself, and what is not
  * there is empty. */
 static void look_into_folder(struct ddp_keeper *k)
 {
-    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     memcpy(k->dir.instance, k->d->instance, sizeof(k->dir.instance));
-    if (k->d->node_rank == 0)
-        k->dir.fd = open(k->folder, flags);
-    k->disk = k->dir.fd >= 0 ? KEEPER_READS : KEEPER_NO_DISK;
+    k->dir.fd = look_at(k);
+    k->disk =
+        k->dir.fd >= 0 && k->d->node_rank == 0 ? KEEPER_READS : KEEPER_NO_DISK;
 }
 
 /* Ranks cannot tell by a path whether they share a folder. So each node's first
@@ -111,29 +117,32 @@ static void look_into_folder(struct ddp_keeper *k)
 static int share_folder(struct ddp_keeper *k, struct ddp_err *err)
 {
     bool leads = k->d->node_rank == 0;
-    uint64_t mark = 0;
+    uint64_t mark = 0, *all = calloc((size_t)k->comm->world, sizeof(*all));
     int fd = -1, rc = 0;
     if (leads)
         rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
                                err);
     if (leads && rc == 0 && snapshot_dir_mark(&k->dir, &mark, &fd, err) != 0)
         rc = ddp_err_wrap(err, "folder '%.200s'", k->folder);
+    if (rc == 0 && all == NULL)
+        rc = snapshot_no_memory(err);
     rc = keeper_agree(k->comm, rc, err);
     if (rc == 0)
-        rc = find_writer(k, mark, err);
+        rc = find_writer(k, mark, all, err);
     if (fd >= 0)
         snapshot_dir_unmark(&k->dir, mark, fd);
+    if (rc == 0 && !leads)
+        k->dir.fd = look_at(k);
+    free(all);
     return rc;
 }
 
 int keeper_places_folder(struct ddp_keeper *k,
-                         const char *folder,
                          bool load_only,
                          struct ddp_err *err)
 {
-    k->folder = strdup(folder);
     if (k->folder == NULL)
-        return snapshot_no_memory(err);
+        return 0;
     if (!load_only)
         return share_folder(k, err);
     look_into_folder(k);

@@ -34,7 +34,8 @@ struct stamp {
     struct slot_label label;
     uint64_t sum; /* over all before it */
 };
-_Static_assert(sizeof(struct stamp) <= PAGE, "it has room");
+_Static_assert(sizeof(struct stamp) <= PAGE - MEM_SLOTS_BOARD,
+               "it has room beside the board");
 
 /* What holds for slots that are open, or closed. */
 static void check(const struct mem_slots *s)
@@ -181,6 +182,13 @@ int mem_slots_reserve(struct mem_slots *s,
     stamp_of(s, i)->magic = 0;
     atomic_thread_fence(memory_order_seq_cst); /* before the image changes */
     return 0;
+}
+
+/* In the first label's page, behind the label. */
+void *mem_slots_board(const struct mem_slots *s)
+{
+    ddp_assert(s->count > 0);
+    return s->map + PAGE - MEM_SLOTS_BOARD;
 }
 
 uint8_t *mem_slots_image(const struct mem_slots *s, int i)

@@ -56,6 +56,11 @@ int mem_slots_reserve(struct mem_slots *s,
                       uint64_t len,
                       struct ddp_err *err);
 
+/* Room for the ranks of the node to talk, MEM_SLOTS_BOARD bytes, aligned as
+ * from malloc; no label and no image covers it. */
+#define MEM_SLOTS_BOARD 3584
+void *mem_slots_board(const struct mem_slots *s);
+
 uint8_t *mem_slots_image(const struct mem_slots *s, int i);
 void mem_slots_label(struct mem_slots *s,
                      int i,

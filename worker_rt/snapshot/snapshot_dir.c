@@ -407,6 +407,38 @@ static int check_owner(const struct snapshot_dir *s, struct ddp_err *err)
                        o.ids[0]);
 }
 
+/* Of a step that a name can have, in a folder that is ours: its name. */
+static int begin_put(const struct snapshot_dir *s,
+                     int64_t step,
+                     char name[SNAPSHOT_DIR_NAME_MAX],
+                     struct ddp_err *err)
+{
+    ddp_assert(s->fd >= 0);
+    if (step < 0 || step > STEP_MAX)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the step is %lld, must be from 0 to %lld",
+                           (long long)step, (long long)STEP_MAX);
+    if (check_owner(s, err) != 0)
+        return -1;
+    snapshot_dir_name(s, step, name);
+    return 0;
+}
+
+static int end_put(const struct snapshot_dir *s,
+                   int rc,
+                   const char *name,
+                   int keep,
+                   struct ddp_err *err)
+{
+    ddp_assert(keep > 0);
+    if (rc != 0)
+        return ddp_err_wrap(err, "%s", name);
+    prune(s, name, keep);
+    /* What another host left is old enough at some later time only. */
+    atomic_file_sweep(s->fd, NULL);
+    return 0;
+}
+
 int snapshot_dir_put(const struct snapshot_dir *s,
                      int64_t step,
                      const uint8_t *data,
@@ -416,20 +448,24 @@ int snapshot_dir_put(const struct snapshot_dir *s,
                      struct ddp_err *err)
 {
     char name[SNAPSHOT_DIR_NAME_MAX];
-    ddp_assert(s->fd >= 0 && keep > 0);
-    if (step < 0 || step > STEP_MAX)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "the step is %lld, must be from 0 to %lld",
-                           (long long)step, (long long)STEP_MAX);
-    if (check_owner(s, err) != 0)
+    if (begin_put(s, step, name, err) != 0)
         return -1;
-    snapshot_dir_name(s, step, name);
-    if (atomic_file_put(s->fd, name, data, len, stop, err) != 0)
-        return ddp_err_wrap(err, "%s", name);
-    prune(s, name, keep);
-    /* What another host left is old enough at some later time only. */
-    atomic_file_sweep(s->fd, NULL);
-    return 0;
+    int rc = atomic_file_put(s->fd, name, data, len, stop, err);
+    return end_put(s, rc, name, keep, err);
+}
+
+int snapshot_dir_put_by(const struct snapshot_dir *s,
+                        int64_t step,
+                        int keep,
+                        atomic_file_fill_fn *fill,
+                        void *ctx,
+                        struct ddp_err *err)
+{
+    char name[SNAPSHOT_DIR_NAME_MAX];
+    if (begin_put(s, step, name, err) != 0)
+        return -1;
+    int rc = atomic_file_put_by(s->fd, name, fill, ctx, err);
+    return end_put(s, rc, name, keep, err);
 }
 
 /* -- marks ----------------------------------------------------------------- */

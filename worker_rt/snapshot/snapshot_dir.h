@@ -19,6 +19,7 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
+#include "worker_rt/snapshot/atomic_file.h"
 
 #define SNAPSHOT_DIR_OWNERS   8 /* that are remembered */
 #define SNAPSHOT_DIR_WHO      8 /* digits of an instance in a name */
@@ -91,7 +92,15 @@ int snapshot_dir_put(const struct snapshot_dir *s,
                      const atomic_bool *stop,
                      struct ddp_err *err);
 
-/* The name that snapshot_dir_put gives. */
+/* The same of what `fill` writes. */
+int snapshot_dir_put_by(const struct snapshot_dir *s,
+                        int64_t step,
+                        int keep,
+                        atomic_file_fill_fn *fill,
+                        void *ctx,
+                        struct ddp_err *err);
+
+/* The name that these two give. */
 void snapshot_dir_name(const struct snapshot_dir *s,
                        int64_t step,
                        char name[SNAPSHOT_DIR_NAME_MAX]);
