@@ -127,7 +127,7 @@ CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clo
 	hostlist hosts hostfile cpu_bind whole_step)
 LAUNCHER := $(call of,launcher,main loop dry_run former) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
-	pipe_probe stacks first_progress) \
+	pipe_probe stacks flight first_progress) \
 	$(call of,launcher/report,report exits words json event_log may_die \
 	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
@@ -241,6 +241,7 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 
 # The text is in the object.
 $(B)/obj/launcher/standby/runner.o: launcher/standby/runner.py
+$(B)/obj/launcher/worker/flight.o: launcher/worker/flight.py
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 

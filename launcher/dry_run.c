@@ -13,12 +13,15 @@
 
 #include "launcher/hw/gpus.h"
 #include "launcher/worker/env.h"
+#include "launcher/worker/errfile.h"
+#include "launcher/worker/flight.h"
 #include "rendezvous/base/log.h"
 
 extern char **environ;
 
 #define COMMON_MAX 64 /* more than ddprun puts in */
 #define TOLD       "<told by the rendezvous>"
+#define BESIDE     "<beside the worker's error file>"
 
 /* Values that are not known before the start: of one node, of several. NULL:
  * the value is right as it is. */
@@ -42,6 +45,9 @@ static const struct unknown {
     {"DDP_PROGRESS_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_STOP_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_SNAPSHOT_MEMORY", "<memory of this node>", "<memory of this node>"},
+    {FLIGHT_PIPE_VAR, BESIDE, BESIDE},
+    {FLIGHT_DUMP_VAR, BESIDE, BESIDE},
+    {FLIGHT_DUMP_OLD_VAR, BESIDE, BESIDE},
 };
 
 struct dry {
@@ -288,7 +294,7 @@ static bool make_envs(struct dry *d)
     d->envs = calloc((size_t)d->conf->nproc, sizeof(*d->envs));
     for (int i = 0; d->envs != NULL && i < d->conf->nproc; i++) {
         char file[32]; /* differs, as the real ones do */
-        (void)snprintf(file, sizeof(file), "%d", i);
+        (void)snprintf(file, sizeof(file), "%d." ERRFILE_NAME, i);
         bool files = strcmp(d->conf->log_dir, "/dev/null") != 0;
         d->envs[i] =
             worker_env_make(d->conf, &d->world, i, files ? file : "", &none);

@@ -189,7 +189,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
     former_leave(&l->agent, l->client, true);
     launch_lock_clear();
-    hang_watch_start(l->hang_watch, world->base_rank);
+    hang_watch_start(l->hang_watch, world);
     standby_round(l->standby, world);
     first_progress_watch(l->first_progress); /* may tell at once */
 }

@@ -22,12 +22,14 @@
 #include <string.h>
 
 #include "launcher/cluster/cluster.h"
+#include "launcher/worker/errfile.h"
+#include "launcher/worker/flight.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
 extern char **environ;
 
-#define VARS_MAX 40
+#define VARS_MAX 44
 #define VAR_MAX  4600 /* the longest is a path */
 
 struct vars {
@@ -135,6 +137,27 @@ static void set_defaults(struct vars *v, const struct conf *conf)
         set(v, "OMP_NUM_THREADS", "%d", 1);
 }
 
+/* Where PyTorch's flight recorder waits for a wish and where it dumps, if hangs
+ * are looked for. What the user has set stays, here too. An older PyTorch
+ * knows the old name only. */
+static void
+set_flight(struct vars *v, const struct conf *conf, const char *error_file)
+{
+    size_t len = strlen(error_file), tail = strlen(ERRFILE_NAME);
+    if (conf->hang.beat_us == MONO_NEVER && conf->hang.idle_us == MONO_NEVER)
+        return;
+    if (len < tail || strcmp(error_file + len - tail, ERRFILE_NAME) != 0)
+        return;
+    bool dump =
+        getenv(FLIGHT_DUMP_VAR) == NULL && getenv(FLIGHT_DUMP_OLD_VAR) == NULL;
+    const char *names[] = {
+        getenv(FLIGHT_PIPE_VAR) == NULL ? FLIGHT_PIPE_VAR : NULL,
+        dump ? FLIGHT_DUMP_VAR : NULL, dump ? FLIGHT_DUMP_OLD_VAR : NULL};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (names[i] != NULL)
+            set(v, names[i], "%.*s" FLIGHT_NAME, (int)(len - tail), error_file);
+}
+
 static bool is_replaced(const struct vars *v, const char *entry)
 {
     const char *eq = strchr(entry, '=');
@@ -213,6 +236,7 @@ char **worker_env_make(const struct conf *conf,
     set_gpus(&v, conf, local_rank);
     set_found(&v, conf);
     set_defaults(&v, conf);
+    set_flight(&v, conf, error_file);
     char **block = v.failed ? NULL : merge(&v, conf);
     for (int i = 0; i < v.n; i++)
         free(v.text[i]);

@@ -1,9 +1,10 @@
 /*
  * Happy path: a timer takes a sample of each worker and a look at the consoles,
  * and gives both to hang. When hang finds a worker, a helper process writes the
- * stacks of this node's workers into a file beside the worker's error file;
- * once it has ended, their beginning is shown on stderr and on_hang is called.
- * No worker is touched before that: its stacks are the only evidence.
+ * stacks of this node's workers into a file beside the worker's error file,
+ * while another asks PyTorch which collective does not end; once it has ended,
+ * their beginning is shown on stderr and on_hang is called. No worker is
+ * touched before that: its stacks are the only evidence.
  *
  * Failure modes:
  * - The helper hangs (a debugger, /proc of a process in an uninterruptible
@@ -25,6 +26,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "launcher/worker/flight.h"
 #include "launcher/worker/pipe_probe.h"
 #include "launcher/worker/stack_line.h"
 #include "launcher/worker/stacks.h"
@@ -57,10 +59,11 @@ struct hang_watch {
     enum hang_pace pace;             /* at the last look */
     bool paused;
     int64_t looked_us;
-    int64_t base_rank;
+    struct flight_of flight; /* of this round */
 
     pid_t helper; /* writes stacks, 0: none */
     int stacks_fd;
+    int flight_fd; /* what PyTorch says, -1: none */
     int64_t stacks_until_us;
     char path[WORKERS_PATH_MAX]; /* of the stacks; "" for no file */
     struct hang_verdict verdict; /* what is told when it is done */
@@ -103,7 +106,9 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
     w->workers = workers;
     w->handler = handler;
     w->ctx = ctx;
-    w->stacks_fd = -1;
+    w->stacks_fd = w->flight_fd = -1;
+    w->flight.workers = workers;
+    w->flight.n = conf->nproc;
     for (int i = 0; i < 2; i++)
         w->consoles[i] = (struct console_look){
             .blocks = may_wait(conf, (enum conf_stream)(i + 1)), .waiting = -1};
@@ -120,7 +125,9 @@ static void drop_stacks(struct hang_watch *w)
     helper_kill(&w->helper);
     if (w->stacks_fd >= 0)
         (void)close(w->stacks_fd); /* another process wrote it */
-    w->stacks_fd = -1;
+    if (w->flight_fd >= 0)
+        (void)close(w->flight_fd); /* so it did this */
+    w->stacks_fd = w->flight_fd = -1;
 }
 
 static void show_stacks(const struct hang_watch *w)
@@ -158,18 +165,21 @@ static void tell(struct hang_watch *w)
 {
     const struct hang_verdict v = w->verdict;
     const struct hang_limits *limits = &w->conf->hang;
-    char text[400];
+    char text[500];
     char step[48] = "";
+    char who[FLIGHT_TEXT_MAX + 1];
     int64_t limit_us = v.beat ? limits->beat_us : limits->idle_us;
     if (v.step >= 0)
         (void)snprintf(step, sizeof(step), ", its last beat was of step %lld",
                        (long long)v.step);
+    flight_text(w->flight_fd, who);
     (void)snprintf(
         text, /* a cut text is still a text */
-        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s",
+        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%s%s%.200s%s",
         v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
         v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
-        step, w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
+        step, who[0] != '\0' ? "; " : "", who,
+        w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
         w->path[0] != '\0' && w->conf->nnodes_max > 1 ? " on its node" : "");
     show_stacks(w);
     drop_stacks(w);
@@ -190,7 +200,7 @@ static void list_workers(const struct hang_watch *w, struct stacks_of *of)
         if (i == first || pid == 0)
             continue;
         of->pids[of->n] = pid;
-        of->ranks[of->n] = (int)w->base_rank + local_rank;
+        of->ranks[of->n] = (int)w->flight.base_rank + local_rank;
         of->n++;
     }
 }
@@ -211,20 +221,30 @@ static void open_stacks(struct hang_watch *w)
     w->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
 }
 
-static void run_stacks(const struct helper_fds *fds, const void *arg)
+struct evidence {
+    struct stacks_of stacks;
+    const struct flight_of *flight;
+};
+
+static void run_helper(const struct helper_fds *fds, const void *arg)
 {
-    stacks_main(fds->chan, arg);
+    const struct evidence *e = arg;
+    pid_t reader = flight_ask(fds->listener, e->flight);
+    stacks_write(fds->chan, &e->stacks);
+    flight_wait(reader);
+    _exit(0);
 }
 
 static int start_helper(struct hang_watch *w, struct ddp_err *err)
 {
-    struct stacks_of of;
-    list_workers(w, &of);
+    struct evidence e = {.flight = &w->flight};
+    list_workers(w, &e.stacks);
     open_stacks(w);
-    struct helper_fds fds = {.listener = -1, .chan = w->stacks_fd};
+    w->flight_fd = memfd_create("ddprun-flight", MFD_CLOEXEC); /* -1: without */
+    struct helper_fds fds = {.listener = w->flight_fd, .chan = w->stacks_fd};
     if (w->stacks_fd < 0)
         return ddp_err_sys(err, DDP_E_NOMEM, "memfd_create");
-    return helper_start(&w->helper, &fds, run_stacks, &of, err);
+    return helper_start(&w->helper, &fds, run_helper, &e, err);
 }
 
 /* A worker that hangs is left alone until its stacks are taken. */
@@ -235,7 +255,8 @@ static void take_stacks(struct hang_watch *w)
     w->stacks_until_us = mono_after(mono_awake_us(), STACKS_US);
     log_warnx("rank %lld (pid %d) makes no progress; taking the stacks of "
               "this node's workers",
-              (long long)(w->base_rank + w->verdict.local_rank), (int)w->pid);
+              (long long)(w->flight.base_rank + w->verdict.local_rank),
+              (int)w->pid);
     if (start_helper(w, &err) == 0)
         return;
     log_warnx("cannot take the stacks: %s", err.text);
@@ -326,13 +347,18 @@ static void on_timer(uv_timer_t *timer)
         take_stacks(w);
 }
 
-void hang_watch_start(struct hang_watch *w, int64_t base_rank)
+void hang_watch_start(struct hang_watch *w, const struct msg_world *world)
 {
     uint64_t every_ms = (uint64_t)(hang_every_us(&w->hang) / MONO_MS);
     if (!hang_watches(&w->hang))
         return;
     hang_watch_stop(w); /* the round before is over: its stacks are dropped */
-    w->base_rank = base_rank;
+    w->flight.base_rank = world->base_rank;
+    w->flight.world_size = world->world_size;
+    w->flight.round = world->round;
+    w->flight.master_port = world->master_port;
+    (void)snprintf(w->flight.master_addr, sizeof(w->flight.master_addr), "%s",
+                   world->master_addr);
     w->looked_us = mono_awake_us();
     for (int i = 0; i < w->conf->nproc; i++)
         hang_started(&w->hang, i);

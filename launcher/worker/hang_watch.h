@@ -1,7 +1,8 @@
 /*
  * launcher/worker/hang_watch: looks at the workers from time to time, finds the
  * one that makes no progress (launcher/worker/hang), writes down the stacks
- * (launcher/worker/stacks) and then tells. It costs nothing without
+ * (launcher/worker/stacks), asks PyTorch which collective does not end
+ * (launcher/worker/flight), and then tells. It costs nothing without
  * --beat_timeout and --hang_timeout.
  */
 #ifndef LAUNCHER_WORKER_HANG_WATCH_H
@@ -31,8 +32,8 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
                                   const struct hang_watch_handler *handler,
                                   void *ctx);
 
-/* The workers of a round were started; the first one has this global rank. */
-void hang_watch_start(struct hang_watch *w, int64_t base_rank);
+/* The workers of a round were started. */
+void hang_watch_start(struct hang_watch *w, const struct msg_world *world);
 
 /* The workers are being stopped, or are dead: nothing is told any more. */
 void hang_watch_stop(struct hang_watch *w);

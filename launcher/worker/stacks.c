@@ -206,11 +206,11 @@ static bool run_tool(int fd, pid_t pid, enum tool tool)
     return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
-static bool is_python(pid_t pid)
+bool stacks_find_python(pid_t pid, char exe[STACKS_EXE_MAX])
 {
-    char path[64], exe[512];
+    char path[64];
     (void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-    ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+    ssize_t n = readlink(path, exe, STACKS_EXE_MAX - 1);
     exe[n > 0 ? n : 0] = '\0';
     const char *slash = strrchr(exe, '/');
     return slash != NULL && strncmp(slash + 1, "python", 6) == 0;
@@ -219,7 +219,8 @@ static bool is_python(pid_t pid)
 /* Returns false if no tool is installed. */
 static bool write_stacks(int fd, int rank, pid_t pid)
 {
-    bool python = is_python(pid);
+    char exe[STACKS_EXE_MAX];
+    bool python = stacks_find_python(pid, exe);
     int no = try_to_look(pid);
     (void)dprintf(fd, "rank %d (pid %d): stacks\n", rank, (int)pid);
     if (no != 0) {
@@ -235,14 +236,13 @@ static bool write_stacks(int fd, int rank, pid_t pid)
 
 /* The worker that is blamed comes first, with its stacks: only the beginning is
  * shown on the console. */
-void stacks_main(int fd, const void *arg)
+void stacks_write(int fd, const struct stacks_of *of)
 {
-    const struct stacks_of *of = arg;
     ddp_assert(of->n >= 0 && of->n <= STACKS_PIDS_MAX);
     if (!procfs_is_ours()) { /* its numbers would be strangers' */
         (void)dprintf(fd, "no stacks: /proc does not show the processes of "
                           "this pid namespace\n");
-        _exit(0);
+        return;
     }
     FILE *f = fdopen(fd, "w");
     /* The tools write to it too. */
@@ -260,5 +260,4 @@ void stacks_main(int fd, const void *arg)
         (void)fflush(f);
     for (int i = 1; tool && i < of->n; i++)
         (void)write_stacks(fd, of->ranks[i], of->pids[i]);
-    _exit(0);
 }

@@ -5,6 +5,7 @@
 #ifndef LAUNCHER_WORKER_STACKS_H
 #define LAUNCHER_WORKER_STACKS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #define STACKS_PIDS_MAX 64
@@ -20,9 +21,14 @@ struct stacks_of {
  * Writes to `fd`, for each process: its stacks, if gdb, eu-stack or (for
  * Python) py-spy is installed and may attach (ptrace(2)); and what /proc says
  * of each thread: its state, where it waits in the kernel, its system call. A
- * tool may take 10 s for each process. Runs in a process of its own and never
- * returns (see helper_start). `arg` is a struct stacks_of.
+ * tool may take 10 s for each process. To be called in a process of its own
+ * (helper_start).
  */
-void stacks_main(int fd, const void *arg) __attribute__((noreturn));
+void stacks_write(int fd, const struct stacks_of *of);
+
+#define STACKS_EXE_MAX 512
+
+/* Whether the process runs a Python, and which file that is. */
+bool stacks_find_python(pid_t pid, char exe[STACKS_EXE_MAX]);
 
 #endif

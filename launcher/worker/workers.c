@@ -35,6 +35,7 @@
 
 #include "launcher/proc/oom.h"
 #include "launcher/worker/env.h"
+#include "launcher/worker/flight.h"
 #include "launcher/worker/mailbox.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -72,6 +73,7 @@ struct workers {
     int trouble_fd[2];         /* children that could not exec */
     bool paused;
     bool stopping; /* workers of this round were asked to go */
+    int64_t base_rank;
 };
 
 static struct worker *worker_of(void *data)
@@ -175,6 +177,23 @@ static const char *hint_of(const char *path, int why)
     return "";
 }
 
+static bool is_watched(const struct workers *workers)
+{
+    return workers->conf->hang.beat_us != MONO_NEVER ||
+           workers->conf->hang.idle_us != MONO_NEVER;
+}
+
+/* PyTorch leaves the pipe of launcher/worker/flight, and the folder with it. */
+static void remove_pipe(const struct workers *workers, int local_rank)
+{
+    char name[64], path[WORKERS_PATH_MAX];
+    (void)snprintf(name, sizeof(name), FLIGHT_NAME "%lld.pipe",
+                   (long long)(workers->base_rank + local_rank));
+    workers_path(workers, local_rank, name, path);
+    if (is_watched(workers) && path[0] != '\0')
+        (void)unlink(path); /* most have none */
+}
+
 static void
 tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
 {
@@ -206,6 +225,7 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
             output_tail(workers->output, local_rank, tail);
     }
     output_worker_ended(workers->output, local_rank);
+    remove_pipe(workers, local_rank);
     if ((w.code == 126 || w.code == 127) &&
         find_trouble(workers, local_rank, &why)) {
         w.permanent = !is_transient(why);
@@ -348,8 +368,7 @@ static int start_one(struct workers *workers,
         .err_fd = ends.err,
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
-        .watched = workers->conf->hang.beat_us != MONO_NEVER ||
-                   workers->conf->hang.idle_us != MONO_NEVER,
+        .watched = is_watched(workers),
     };
     pid_t pid = 0;
     int pidfd = -1;
@@ -400,6 +419,7 @@ int workers_start(struct workers *workers,
     /* Forgets the trouble of the round before. */
     (void)find_trouble(workers, -1, &why);
     workers->stopping = false;
+    workers->base_rank = world->base_rank;
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
     for (*started = 0; *started < workers->conf->nproc; ++*started) {

@@ -9,7 +9,7 @@ import sys
 import sysconfig
 from importlib import metadata
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Optional
 
 
 def _candidates() -> Iterator[Path]:
@@ -27,11 +27,15 @@ def _candidates() -> Iterator[Path]:
         yield Path(on_path)
 
 
+def find_program() -> Optional[Path]:
+    return next((program for program in _candidates() if os.access(program, os.X_OK)), None)
+
+
 def main() -> int:
-    for program in _candidates():
-        if os.access(program, os.X_OK):
-            os.environ.setdefault("PYTHON_EXEC", sys.executable)
-            os.execv(program, ["ddprun", *sys.argv[1:]])
+    program = find_program()
+    if program is not None:
+        os.environ.setdefault("PYTHON_EXEC", sys.executable)
+        os.execv(program, ["ddprun", *sys.argv[1:]])
     print("python -m ddprun: the program ddprun is not installed; pip install --force-reinstall ddprun", file=sys.stderr)
     return 127
 

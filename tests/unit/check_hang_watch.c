@@ -1,4 +1,5 @@
 /* links: launcher/worker/hang_watch launcher/worker/stacks */
+/* links: launcher/worker/flight */
 /* links: launcher/worker/hang launcher/worker/pipe_probe */
 /* links: launcher/worker/stack_line */
 /* links: launcher/conf/output launcher/conf/options launcher/conf/words */
@@ -30,6 +31,7 @@
 
 static uv_loop_t loop;
 static struct conf conf;
+static const struct msg_world world = {.world_size = 1};
 static struct hang_watch *watch;
 static pid_t sleeper;
 static bool moves;
@@ -117,7 +119,7 @@ static bool start(void)
             (void)pause();
         _exit(0);
     }
-    hang_watch_start(watch, 0);
+    hang_watch_start(watch, &world);
     return sleeper > 0;
 }
 

@@ -2,6 +2,7 @@
 /* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
 /* links: launcher/worker/hang_watch launcher/worker/hang */
 /* links: launcher/worker/stacks launcher/worker/pipe_probe */
+/* links: launcher/worker/flight */
 /* links: launcher/worker/stack_line */
 /* links: launcher/proc/procfs launcher/proc/aborts */
 /* links: launcher/conf/output launcher/conf/options launcher/conf/words */
@@ -48,6 +49,7 @@ enum end {
 };
 
 static struct conf conf;
+static const struct msg_world world = {.base_rank = 5, .world_size = 6};
 static pid_t worker;
 
 /* -- in place of launcher/worker/workers ----------------------------------- */
@@ -150,7 +152,7 @@ static int run(void *ctx)
     begin(&j);
     int descriptors = fault_descriptors();
     j.watch = hang_watch_new(&j.loop, &conf, NULL, &handler, &j);
-    hang_watch_start(j.watch, 5);
+    hang_watch_start(j.watch, &world);
     while (j.text[0] == '\0' && !j.late)
         (void)uv_run(&j.loop, UV_RUN_ONCE);
     hang_watch_stop(j.watch);

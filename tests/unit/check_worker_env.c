@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "launcher/worker/env.h"
+#include "rendezvous/base/mono.h"
 #include "tests/lib/suite.h"
 
 static struct conf conf;
@@ -37,6 +38,8 @@ static void setup(void)
     conf.shutdown_timeout_us = 30500000;
     conf.max_restarts = 5;
     conf.worker_store = true;
+    conf.hang =
+        (struct hang_limits){.beat_us = MONO_NEVER, .idle_us = MONO_NEVER};
     (void)snprintf(conf.role, sizeof(conf.role), "trainer");
     (void)snprintf(conf.signals_text, sizeof(conf.signals_text),
                    "SIGTERM,SIGUSR1");
@@ -154,6 +157,35 @@ START_TEST(test_worker_env_has_variables_that_a_scheduler_told)
 }
 END_TEST
 
+/* Where PyTorch's flight recorder is asked and dumps: if hangs are looked for,
+ * and the user has not said where. */
+START_TEST(test_worker_env_tells_the_flight_recorder_where)
+{
+    static const char *const told[] = {
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/2/nccl_trace_rank_",
+        "TORCH_FR_DUMP_TEMP_FILE=/tmp/2/nccl_trace_rank_",
+        "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/tmp/2/nccl_trace_rank_"};
+    conf.hang.idle_us = MONO_S;
+    char **env = worker_env_make(&conf, &world, 2, "", &files);
+    ck_assert_int_eq(count(env), WANTED);
+    free(env);
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(holds(env, told[i]), "%s", told[i]);
+    free(env);
+    ck_assert_int_eq(setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/x", 1), 0);
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    ck_assert(holds(env, told[0]));
+    ck_assert(!holds(env, told[1]));
+    ck_assert(holds(env, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/x"));
+    free(env);
+    conf.hang.idle_us = MONO_NEVER;
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    ck_assert(!holds(env, told[0]));
+    free(env);
+}
+END_TEST
+
 /* Who made the round is a part of its name. */
 START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
 {
@@ -255,6 +287,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_worker_env_has_all_places);
+    tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);

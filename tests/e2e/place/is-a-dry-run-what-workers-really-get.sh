@@ -11,7 +11,7 @@ export LD_LIBRARY_PATH="$E2E_BIN"
 export FAKE_NVML='GPU-0 0:10:0;GPU-1 0:11:0;GPU-2 0:12:0;GPU-3 0:13:0'
 FAKE_NVML="$FAKE_NVML;GPU-4 0:14:0;GPU-5 0:15:0;GPU-6 0:16:0"
 # shellcheck disable=SC2016 # for the worker
-set -- --nproc_per_node=3 --role='a role' --rdzv_id=job --max_restarts=2 \
+set -- --nproc_per_node=3 --role='a role' --rdzv_id=job --max_restarts=2 --hang_timeout=60 \
     --virtual_local_rank --gpus=4,GPU-5,6 \
     sh -c 'env >"$E2E_DIR/env.$RANK"; echo "[$*]" >"$E2E_DIR/args.$RANK"' \
     sh 'shard ${rank}/${world_size}' "it's"

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Four ranks on two nodes; rank 2 does not come to the seventh all_reduce. Is
+# PyTorch's flight recorder (here a stand-in, lib/recorder.py) asked before the
+# workers are ended, does the report of each node name the collective and the
+# rank, and do the dumps lie beside the log files, without the pipes?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+python=$(command -v python3) || skip 'needs python3'
+python=$("$python" -c 'import os, sys; print(os.path.realpath(sys.executable))')
+# Without a debugger, which takes seconds for each worker.
+ddprun()
+{
+    _node=$1
+    shift
+    background "$_node" env PATH=/nowhere "$DDPRUN" --hang_timeout=2 "$@"
+}
+cat >train.sh <<END
+#!/bin/sh
+last=7
+[ "\$RANK" != 2 ] || last=6
+exec "$python" "$E2E_LIB/recorder.py" \$last slowly
+END
+chmod +x train.sh
+
+port=$(free_port)
+for name in a b; do
+    ddprun $name --nnodes=2 --nproc_per_node=2 --log_dir="$LOG_DIR" \
+        --rdzv_endpoint="127.0.0.1:$port" --redirects=3 ./train.sh
+done
+ends_with 82 a 20
+ends_with 82 b 20
+said='no progress for .* (--hang_timeout=2); rank 2 did not come to all_reduce'
+said="$said (number 7 of group default_pg); ranks 0, 1, 3 wait; its stacks"
+for name in a b; do
+    has "^ddprun:   error  *$said" $name.err
+done
+for rank in 0 1 2 3; do
+    n=$(find "$LOG_DIR" -type f -name "nccl_trace_rank_$rank" -size +1 | wc -l)
+    [ "$n" = 1 ] || fail "$n dumps of rank $rank: $(find "$LOG_DIR")"
+done
+[ -z "$(find "$LOG_DIR" -type p)" ] || fail "a pipe is left: $(find "$LOG_DIR")"
+nothing_left
+
+# Nothing in a dump is executed, and what is not there is named.
+cat >alone.sh <<END
+#!/bin/sh
+[ "\$RANK" = 0 ] || exec "$python" "$E2E_LIB/recorder.py" 7 evil
+exec "$python" "$E2E_LIB/recorder.py" 7
+END
+chmod +x alone.sh
+ddprun c --nproc_per_node=2 ./alone.sh
+ends_with 82 c 20
+has 'error .*; rank 0 waits in all_reduce (number 7 of .*); no dump from rank 1;' c.err
+[ ! -e executed ] || fail 'a dump was executed'
+nothing_left
+
+# What the user has set is the user's.
+export TORCH_FR_DUMP_TEMP_FILE="$E2E_DIR/mine_"
+ddprun d --log_dir="$LOG_DIR" ./train.sh
+ends_with 82 d 20
+has 'all ranks of the group came to all_reduce (number 7 of' d.err
+[ -s mine_0 ] || fail 'no dump where the user wants it'
+nothing_left
