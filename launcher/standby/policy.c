@@ -53,6 +53,13 @@ void standby_policy_give_up(struct standby_policy *p)
     p->state = STANDBY_OFF;
 }
 
+void standby_policy_short(struct standby_policy *p)
+{
+    ddp_assert(p->state == STANDBY_IMPORTING || p->state == STANDBY_READY);
+    p->state = STANDBY_NONE;
+    p->made = true;
+}
+
 bool standby_policy_failed(struct standby_policy *p, int64_t now_us)
 {
     bool suspect = p->state != STANDBY_OFF && p->used > 0 && !p->progressed &&

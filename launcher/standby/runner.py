@@ -1,7 +1,7 @@
 # The Python half of the standby (launcher/standby/standby.h): run by the job's
 # own interpreter as `python FLAGS -c THIS WHAT ...`.
 #
-#   import CHANNEL NAMES AGENT PLACES KIND WORDS ARGV...
+#   import CHANNEL NAMES AGENT PLACES APART KIND WORDS ARGV...
 #       imports the modules that the file of descriptor NAMES lists, says so on
 #       the socket CHANNEL, and forks a standby for each message that comes. A
 #       standby waits for its order and then runs the program as __main__.
@@ -12,10 +12,12 @@
 #       is set.
 #
 # An importer must import only. A module is left out if its import reads a variable
-# of a worker's place (PLACES), needs a module of the user's own, starts a thread or
-# a process, or leaves a descriptor or shared memory behind: in a fresh start each
-# worker would have its own. What was half imported cannot be undone, so the
-# name is added to the list as "-NAME" and this program is executed again.
+# of a worker's place (PLACES), draws random bytes or, if APART is "apart", asks for
+# its CPUs, needs a module of the user's own, starts a thread or a process, or leaves
+# a descriptor or shared memory behind: in a fresh start each worker would have its
+# own. What was half imported cannot be undone, so the name is added to the list as
+# "-NAME" and this program is executed again. What is below a package that is left
+# out is left out as well.
 #
 # What learns is a worker: nothing here may keep the program from its start, so
 # what it uses is there in Python 3.6.
@@ -78,6 +80,68 @@ def watched_environ(watch):
             return super().__iter__()
 
     return Environ
+
+
+class Asked:
+    """While it is entered, `watch` is told of imports that ask what differs between
+    workers: bytes by chance, of which numpy's generators are made (not uuid's, which
+    large packages draw for names), and with `apart` which CPUs they have."""
+
+    # numpy.random has one generator, which renew_secrets seeds; torch counts CPUs.
+    HARMLESS = ("numpy.random", "torch.")
+
+    def __init__(self, watch, apart):
+        import random
+
+        self.watch = watch
+        self.real = [(random, "_urandom", random._urandom)]
+        if apart:
+            self.real.append((os, "sched_getaffinity", os.sched_getaffinity))
+
+    def __enter__(self):
+        for module, name, real in self.real:
+            setattr(module, name, self.watched(name, real))
+
+    def __exit__(self, *_):
+        for module, name, real in self.real:
+            setattr(module, name, real)
+
+    def watched(self, name, real):
+        def call(*args):
+            importing = in_progress()
+            if importing and not importing[-1].startswith(self.HARMLESS):
+                self.watch.blame("calls os." + name.strip("_"))
+            return real(*args)
+
+        return call
+
+
+class Seeds:
+    """While it is entered: the generators of random that imports seed by chance."""
+
+    def __init__(self):
+        self.drawn = []
+
+    def __enter__(self):
+        import random
+
+        self.kind, self.real = random.Random, random.Random.seed
+
+        def seed(generator, a=None, version=2):
+            self.drawn = [each for each in self.drawn if each is not generator]
+            if a is None:
+                self.drawn.append(generator)
+            self.real(generator, a, version)
+
+        self.kind.seed = seed
+
+    def __exit__(self, *_):
+        self.kind.seed = self.real
+
+    def renew(self):
+        for generator in self.drawn:
+            generator.seed()
+        self.drawn = []
 
 
 class Guard:
@@ -302,8 +366,9 @@ def renew_stream(name, fd, mode):
     stream.mode = mode
 
 
-def renew_secrets():
+def renew_secrets(seeds):
     """What an import made by chance, and each worker must have for itself."""
+    seeds.renew()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process()._config["authkey"] = process.AuthenticationString(
@@ -381,35 +446,48 @@ def wait_for_order(fd, agent):
     return channel, fds
 
 
-def take_place(fds, agent, score, watch, before):
+def set_cpus(text):
+    cpus = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # they went offline: as in a fresh start
+        pass
+
+
+def take_place(fds, agent, score, watch, seeds, before):
     """Becomes what the order says; returns the argv."""
     with open(fds[0], "rb") as file:
         file.seek(0)
         fields = file.read().split(b"\0")
-    watched, n_argv = int(fields[0]), int(fields[1])
+    watched, n_argv = int(fields[0]), int(fields[2])
     os.setsid()
+    if fields[1]:
+        set_cpus(fields[1].decode())
     if watched:
         prctl(0x59616D61, agent)  # PR_SET_PTRACER
     for stream in range(3):
         os.dup2(fds[1 + stream], stream)
         os.close(fds[1 + stream])
     set_score(score)
-    set_environment(fields[2 + n_argv : -1], watch, before)
+    set_environment(fields[3 + n_argv : -1], watch, before)
     renew_stream("stdin", 0, "r")
     renew_stream("stdout", 1, "w")
     renew_stream("stderr", 2, "w")
-    renew_secrets()
-    return [os.fsdecode(word) for word in fields[2 : 2 + n_argv]]
+    renew_secrets(seeds)
+    return [os.fsdecode(word) for word in fields[3 : 3 + n_argv]]
 
 
-def stand_by(fd, agent, score, watch, before, kind, words, itself):
+def stand_by(fd, agent, score, watch, seeds, before, kind, words, itself):
     """Waits for its order and obeys; returns the program's name. Until the answer
     nothing is lost: the worker is started afresh."""
     import gc
 
     try:
         channel, fds = wait_for_order(fd, agent)
-        argv = take_place(fds, agent, score, watch, before)
+        argv = take_place(fds, agent, score, watch, seeds, before)
         program = set_arguments(kind, words, argv, itself)
         gc.enable()
         channel.send(b"k")
@@ -450,13 +528,18 @@ def set_score(score):
         return score
 
 
+def is_below(name, bad):
+    parts = name.split(".")
+    return any(".".join(parts[: n + 1]) in bad for n in range(len(parts)))
+
+
 def read_names(fd):
     os.lseek(fd, 0, os.SEEK_SET)
     with open(fd, closefd=False) as file:
         lines = file.read().split("\n")
     bad = {line[1:] for line in lines if line.startswith("-")}
-    names = [line for line in lines if line and line[0] != "-" and line not in bad]
-    return list(dict.fromkeys(names)), bad
+    names = [line for line in lines if line and line[0] != "-"]
+    return [name for name in dict.fromkeys(names) if not is_below(name, bad)], bad
 
 
 def tries():
@@ -507,7 +590,7 @@ def fork_ahead(channel):
         os.waitpid(middle, 0)
 
 
-def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
+def be_importer(channel_fd, names_fd, agent, places, apart, kind, words, argv):
     import _ctypes  # noqa: F401 now, so that a standby need not
     import _socket
     import ctypes  # noqa: F401
@@ -533,7 +616,9 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
     guard = Guard(watch)
     sys.meta_path.insert(0, guard)
     os.environ.__class__ = watched_environ(watch)
-    import_all(names, watch)
+    seeds = Seeds()
+    with Asked(watch, apart == "apart"), seeds:
+        import_all(names, watch)
     sys.meta_path.remove(guard)
     if watch.bad:
         if not is_too_much(watch.bad, known):
@@ -555,7 +640,8 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
         % (sum(n in sys.modules for n in names), len(known), pages * 4)
     )
     fd = fork_ahead(channel)
-    run(kind, main, stand_by(fd, agent, score, watch, before, kind, words, itself))
+    program = stand_by(fd, agent, score, watch, seeds, before, kind, words, itself)
+    run(kind, main, program)
 
 
 def command_line():
@@ -583,8 +669,9 @@ if sys.argv[1] == "import":
         int(sys.argv[4]),
         sys.argv[5],
         sys.argv[6],
-        int(sys.argv[7]),
-        sys.argv[8:],
+        sys.argv[7],
+        int(sys.argv[8]),
+        sys.argv[9:],
     )
 else:
     be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

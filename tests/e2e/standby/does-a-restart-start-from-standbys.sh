@@ -57,7 +57,7 @@ grep -A 3 '  | Traceback' raises.err | grep -q "  |   File \"$E2E_DIR/program.py
 
 # Guard and agent at once, while standbys wait.
 : >started
-background holds "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
+background holds "$DDPRUN" --nproc_per_node=2 --max_restarts=2 \
     --standby=slow_one program.py holds 1
 wait_round 2 2 20
 for pid in $(marked holds); do
