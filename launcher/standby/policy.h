@@ -51,6 +51,10 @@ enum standby_want standby_policy_progress(struct standby_policy *p);
 /* The round has run for STANDBY_AFTER_US. */
 enum standby_want standby_policy_late(struct standby_policy *p);
 
+/* How long no import must come until they count as complete. From a slow disk
+ * one module alone takes long: twice as long as the round has lasted. */
+int64_t standby_policy_silence(const struct standby_policy *p, int64_t now_us);
+
 /* The importer is ready. Must be IMPORTING. */
 enum standby_want standby_policy_ready(struct standby_policy *p);
 

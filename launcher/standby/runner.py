@@ -1,10 +1,12 @@
 # The Python half of the standby (launcher/standby/standby.h): run by the job's
-# own interpreter as `python FLAGS -c THIS WHAT ...`.
+# own interpreter as `python FLAGS -c THIS WHAT ...`, where THIS is imports.py and
+# then this.
 #
-#   import CHANNEL NAMES AGENT PLACES APART KIND WORDS ARGV...
+#   import CHANNEL NAMES AGENT PLACES APART LIST KIND WORDS ARGV...
 #       imports the modules that the file of descriptor NAMES lists, says so on
 #       the socket CHANNEL, and forks a standby for each message that comes. A
-#       standby waits for its order and then runs the program as __main__.
+#       standby waits for its order and then runs the program as __main__. What
+#       the imports read is written to the file LIST ("": none), for prefetch.h.
 #
 #   learn MEMORY KIND WORDS ARGV...
 #       runs the program at once, and writes down what it imports: names with a
@@ -28,231 +30,7 @@ TRIES = 12
 TRIED = b"DDPRUN_STANDBY_TRIES"  # how often
 NAMES_MAX = 4000
 MINE = globals()
-ANY = object()
 ITSELF = sys.modules["__main__"]
-
-
-def in_progress():
-    """The modules whose import has begun and is not over, outermost first."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        spec = getattr(module, "__spec__", None)
-        if getattr(spec, "_initializing", False):
-            found.append(name)
-    return found
-
-
-class Watch:
-    """What the imports do that they must not."""
-
-    def __init__(self, places):
-        self.places = frozenset(places)
-        self.bad = {}  # module: why
-        self.written = {}  # variable: value, None if it was removed
-
-    def blame(self, why):
-        for name in in_progress():
-            self.bad.setdefault(name, why)
-
-    def reads(self, key):
-        if key is ANY or key in self.places:
-            self.blame("reads " + ("all variables" if key is ANY else key))
-
-
-def watched_environ(watch):
-    """A class for os.environ that tells `watch` of what is read and written."""
-
-    class Environ(type(os.environ)):
-        def __getitem__(self, key):
-            watch.reads(key)
-            return super().__getitem__(key)
-
-        def __setitem__(self, key, value):
-            watch.written[key] = value
-            super().__setitem__(key, value)
-
-        def __delitem__(self, key):
-            watch.written[key] = None
-            super().__delitem__(key)
-
-        def __iter__(self):
-            watch.reads(ANY)
-            return super().__iter__()
-
-    return Environ
-
-
-class Asked:
-    """While it is entered, `watch` is told of imports that ask what differs between
-    workers: bytes by chance, of which numpy's generators are made (not uuid's, which
-    large packages draw for names), and with `apart` which CPUs they have."""
-
-    # numpy.random has one generator, which renew_secrets seeds; torch counts CPUs.
-    HARMLESS = ("numpy.random", "torch.")
-
-    def __init__(self, watch, apart):
-        import random
-
-        self.watch = watch
-        self.real = [(random, "_urandom", random._urandom)]
-        if apart:
-            self.real.append((os, "sched_getaffinity", os.sched_getaffinity))
-
-    def __enter__(self):
-        for module, name, real in self.real:
-            setattr(module, name, self.watched(name, real))
-
-    def __exit__(self, *_):
-        for module, name, real in self.real:
-            setattr(module, name, real)
-
-    def watched(self, name, real):
-        def call(*args):
-            importing = in_progress()
-            if importing and not importing[-1].startswith(self.HARMLESS):
-                self.watch.blame("calls os." + name.strip("_"))
-            return real(*args)
-
-        return call
-
-
-class Seeds:
-    """While it is entered: the generators of random that imports seed by chance."""
-
-    def __init__(self):
-        self.drawn = []
-
-    def __enter__(self):
-        import random
-
-        self.kind, self.real = random.Random, random.Random.seed
-
-        def seed(generator, a=None, version=2):
-            self.drawn = [each for each in self.drawn if each is not generator]
-            if a is None:
-                self.drawn.append(generator)
-            self.real(generator, a, version)
-
-        self.kind.seed = seed
-
-    def __exit__(self, *_):
-        self.kind.seed = self.real
-
-    def renew(self):
-        for generator in self.drawn:
-            generator.seed()
-        self.drawn = []
-
-
-class Guard:
-    """First of sys.meta_path: lets nobody import what is the user's own."""
-
-    def __init__(self, watch):
-        self.watch = watch
-        self.roots = [os.path.dirname(os.__file__) + os.sep]
-
-    def is_installed(self, place):
-        parts = place.split(os.sep)
-        return (
-            "site-packages" in parts
-            or "dist-packages" in parts
-            or any(place.startswith(root) for root in self.roots)
-        )
-
-    def places(self, spec):
-        if spec.has_location and spec.origin:
-            return [spec.origin]
-        return list(spec.submodule_search_locations or [])
-
-    def find_spec(self, name, path=None, target=None):
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is None:
-                continue
-            if all(self.is_installed(place) for place in self.places(spec)):
-                return spec
-            self.watch.blame("imports " + name + ", which is not installed")
-            raise ModuleNotFoundError(name + " is not imported ahead", name=name)
-        return None
-
-
-class Recorder:
-    """First of sys.meta_path: writes down each module that is looked for."""
-
-    def __init__(self, area):
-        self.area = area
-        self.at = 1
-
-    def find_spec(self, name, path=None, target=None):
-        line = name.encode("ascii", "replace") + b"\n"
-        end = self.at + len(line)
-        if self.area[0] != 0 or end > len(self.area):
-            sys.meta_path.remove(self)
-            self.area.close()
-        else:
-            self.area[self.at : end] = line
-            self.at = end
-        return None
-
-
-# -- what an import may leave behind -------------------------------------------
-
-
-def descriptors():
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.add(name + " " + os.readlink("/proc/self/fd/" + name))
-        except OSError:
-            pass  # the folder's own
-    return found
-
-
-def shared_maps():
-    with open("/proc/self/maps") as file:
-        return sum(1 for line in file if line.split(" ", 2)[1].startswith("rw-s"))
-
-
-def left_behind(before):
-    """What there is now that was not there: a reason, or None."""
-    threading = sys.modules.get("threading")
-    if threading is not None and threading.active_count() > 1:
-        return "starts a thread"
-    opened = descriptors() - before
-    if opened:
-        return "opens " + sorted(opened)[0].split(" ", 1)[1]
-    if shared_maps():
-        return "maps shared memory"
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return "starts a process"
-
-
-def import_all(names, watch):
-    """Imports them in their order; what fails is left to the program."""
-    import importlib
-
-    before = descriptors()
-    group = []
-    for at, name in enumerate(names):
-        group.append(name)
-        try:
-            importlib.import_module(name)
-        except BaseException:  # SystemExit, too: the program meets it itself
-            pass
-        following = names[at + 1 :][:1]
-        if following and following[0].split(".")[0] == name.split(".")[0]:
-            continue
-        why = left_behind(before)
-        if why is not None:
-            for each in group:
-                watch.bad.setdefault(each, why)
-        if watch.bad:
-            return
-        group = []
 
 
 # -- the program ---------------------------------------------------------------
@@ -590,7 +368,7 @@ def fork_ahead(channel):
         os.waitpid(middle, 0)
 
 
-def be_importer(channel_fd, names_fd, agent, places, apart, kind, words, argv):
+def be_importer(channel_fd, names_fd, agent, places, apart, to, kind, words, argv):
     import _ctypes  # noqa: F401 now, so that a standby need not
     import _socket
     import ctypes  # noqa: F401
@@ -639,6 +417,8 @@ def be_importer(channel_fd, names_fd, agent, places, apart, kind, words, argv):
         b"ready %d %d %d"
         % (sum(n in sys.modules for n in names), len(known), pages * 4)
     )
+    if to:
+        write_list(to)
     fd = fork_ahead(channel)
     program = stand_by(fd, agent, score, watch, seeds, before, kind, words, itself)
     run(kind, main, program)
@@ -670,8 +450,9 @@ if sys.argv[1] == "import":
         sys.argv[5],
         sys.argv[6],
         sys.argv[7],
-        int(sys.argv[8]),
-        sys.argv[9:],
+        sys.argv[8],
+        int(sys.argv[9]),
+        sys.argv[10:],
     )
 else:
     be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

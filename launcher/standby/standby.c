@@ -38,6 +38,7 @@
 #include "launcher/standby/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/policy.h"
+#include "launcher/standby/prefetch.h"
 #include "launcher/standby/runner.h"
 #include "launcher/standby/same_env.h"
 #include "launcher/worker/env.h"
@@ -49,7 +50,7 @@
 #define PROCESS_MAGIC 0x77616974u
 #define ANSWER_MS     500  /* of the loop's time; half a ms is usual */
 #define SAYS_MAX      300  /* bytes that an importer says at once */
-#define WORDS_MORE    10   /* "-c", the runner and its words */
+#define WORDS_MORE    11   /* "-c", the runner and its words */
 #define LOOK_MS       1000 /* how often memory is looked at */
 
 /* A standby, or one that is being forked. On the heap, since libuv closes its
@@ -89,8 +90,10 @@ struct standby {
     struct standby_process **waiting; /* conf->nproc of them, NULL: none */
     int used;                         /* in the round that is being started */
     bool told_env;
-    size_t learnt; /* bytes of names when it was looked last */
-    bool soon;     /* another worker than the one that we learn from is ready */
+    char list[PREFETCH_PATH_MAX]; /* "": none is kept */
+    bool writes_list;             /* the node of group rank 0 */
+    size_t learnt;                /* bytes of names when it was looked last */
+    bool soon; /* another worker than the one that we learn from is ready */
 };
 
 static char learn_text[LEARN_MAX + 1]; /* large, and there is one thread */
@@ -379,7 +382,7 @@ static bool are_bound_apart(const struct conf *c)
     return c->numa_binding != TOPOLOGY_NONE && c->nproc > 1;
 }
 
-/* The words are: import CHANNEL NAMES AGENT PLACES APART KIND PROGRAM. The
+/* The words are: import CHANNEL NAMES AGENT PLACES APART LIST KIND PROGRAM. The
  * importer has the CPUs of local rank 0: libraries in C count them. */
 static int start_importer(struct standby *s, int chan, int names, int null)
 {
@@ -388,9 +391,17 @@ static int start_importer(struct standby *s, int chan, int names, int null)
     for (int i = 0; i < 3; i++)
         (void)snprintf(text[i], sizeof(text[i]), "%d", numbers[i]); /* fits */
     const char *const words[] = {
-        "import",   text[0],    text[1],
-        text[2],    s->places,  are_bound_apart(s->conf) ? "apart" : "together",
-        kind_of(s), s->program, NULL};
+        "import",
+        text[0],
+        text[1],
+        text[2],
+        s->places,
+        are_bound_apart(s->conf) ? "apart" : "together",
+        s->writes_list ? s->list : "",
+        kind_of(s),
+        s->program,
+        NULL,
+    };
     bool bound = s->conf->numa_binding != TOPOLOGY_NONE;
     const char **argv = runner_argv(s, words, s->conf->argv);
     if (argv == NULL)
@@ -586,26 +597,24 @@ bool standby_take(void *standby,
 
 static void on_late(uv_timer_t *timer);
 
-static void wait_on(struct standby *s)
+static void wait_on(struct standby *s, int64_t us)
 {
-    int64_t us = s->soon ? STANDBY_SOON_US : STANDBY_AFTER_US;
     uv_update_time(s->loop);
     (void)uv_timer_start(&s->late, on_late, (uint64_t)(us / MONO_MS), 0);
 }
 
-/* From a slow disk imports take longer: as long as there are more of them the
- * round has not begun. */
+/* As long as there are more imports the round has not begun. */
 static void on_late(uv_timer_t *timer)
 {
     struct standby *s = standby_of(timer->data);
     size_t before = s->learnt;
     if (is_learning(s))
         s->learnt = learn_read(s->learn_fd, false, learn_text);
-    if (s->learnt > before) {
-        wait_on(s);
-        return;
-    }
-    act(s, standby_policy_late(&s->policy));
+    if (s->learnt == before)
+        act(s, standby_policy_late(&s->policy));
+    else
+        wait_on(s, s->soon ? STANDBY_SOON_US
+                           : standby_policy_silence(&s->policy, mono_now_us()));
 }
 
 static bool make_env(struct standby *s, const struct msg_world *world)
@@ -636,13 +645,14 @@ void standby_round(struct standby *s, const struct msg_world *world)
         log_info("%d of %d worker%s started from a standby", s->used,
                  s->conf->nproc, s->conf->nproc == 1 ? "" : "s");
     standby_policy_round(&s->policy, s->used, mono_now_us());
+    s->writes_list = world->group_rank == 0;
     s->used = 0;
     s->learnt = 0;
     s->soon = false;
     if (is_last(s->conf, world))
         standby_stop(s); /* nobody would take them */
     else
-        wait_on(s);
+        wait_on(s, STANDBY_AFTER_US);
 }
 
 void standby_progress(struct standby *s, int local_rank)
@@ -651,7 +661,7 @@ void standby_progress(struct standby *s, int local_rank)
         return;
     if (is_learning(s) && local_rank != 0) {
         s->soon = true; /* the one that tells what it imports is not far */
-        wait_on(s);
+        wait_on(s, STANDBY_SOON_US);
         return;
     }
     act(s, standby_policy_progress(&s->policy));
@@ -769,6 +779,9 @@ struct standby *standby_new(uv_loop_t *loop,
         return NULL;
     }
     (void)snprintf(s->program, sizeof(s->program), "%d", s->command.program);
+    prefetch_path(conf->exec_path, conf->argv[s->command.program], s->list);
+    if (s->list[0] != '\0')
+        prefetch_start(s->list, memory_free() / MEMORY_SHARE);
     (void)uv_timer_init(loop, &s->late); /* cannot fail */
     (void)uv_timer_init(loop, &s->look);
     s->late.data = s->look.data = s;

@@ -1,10 +1,12 @@
 /* links: launcher/standby/policy launcher/standby/command */
 /* links: launcher/standby/same_env launcher/standby/memory */
 /* links: launcher/standby/learn launcher/proc/procfs launcher/proc/oom */
+/* links: launcher/standby/prefetch */
 /* links: rendezvous/base/err */
 /* What is decided about standbys: when, for which command, for which
  * environment. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "launcher/standby/learn.h"
 #include "launcher/standby/memory.h"
 #include "launcher/standby/policy.h"
+#include "launcher/standby/prefetch.h"
 #include "launcher/standby/same_env.h"
 #include "tests/lib/suite.h"
 
@@ -66,6 +69,16 @@ START_TEST(test_policy_short_of_memory_waits_for_the_next_round)
     ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_NOTHING);
     standby_policy_round(&p, 0, 0);
     ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_IMPORTER);
+}
+END_TEST
+
+START_TEST(test_policy_waits_for_imports_from_a_slow_disk)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 1000);
+    ck_assert_int_eq(standby_policy_silence(&p, 1000), STANDBY_AFTER_US);
+    ck_assert_int_eq(standby_policy_silence(&p, 1000 + 4 * STANDBY_AFTER_US),
+                     8 * STANDBY_AFTER_US);
 }
 END_TEST
 
@@ -267,6 +280,62 @@ START_TEST(test_learn_reads_whole_names)
 }
 END_TEST
 
+/* -- what is read ahead ---------------------------------------------------- */
+
+START_TEST(test_prefetch_list_is_in_the_users_cache)
+{
+    char a[PREFETCH_PATH_MAX], b[PREFETCH_PATH_MAX];
+    ck_assert_int_eq(setenv("HOME", "/home/u", 1), 0);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "relative", 1), 0);
+    prefetch_path("/usr/bin/python3", "a.py", a);
+    ck_assert(strncmp(a, "/home/u/.cache/ddprun/files-", 28) == 0);
+    prefetch_path("/usr/bin/python3", "b.py", b);
+    ck_assert_str_ne(a, b);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "/cache", 1), 0);
+    prefetch_path("/usr/bin/python3", "a.py", b);
+    ck_assert(strncmp(b, "/cache/ddprun/files-", 20) == 0);
+    ck_assert_int_eq(unsetenv("XDG_CACHE_HOME"), 0);
+    ck_assert_int_eq(unsetenv("HOME"), 0);
+    prefetch_path("/usr/bin/python3", "a.py", b);
+    ck_assert_str_eq(b, "");
+}
+END_TEST
+
+/* a list, how many bytes of it are read ahead */
+static const struct {
+    const char *list;
+    int64_t bytes;
+} prefetches[] = {
+    {"0 100 /etc/passwd\n4096 300000 /etc/passwd\n", 300100},
+    {"0 100 /no/such/file\n0 200 /etc/passwd\n", 200},
+    {"0 100 /dev/zero\n0 100 /etc\n0 7 /etc/passwd\n", 7},
+    {"0 100 /etc/passwd\nwords\n0 200 /etc/passwd\n", 100},
+    {"0 100 /etc/passwd\n-5 1 /etc/passwd\n", 100},
+    {"0 100 /etc/passwd\n9223372036854775807 1 /etc/passwd\n", 100},
+    {"0 300101 /etc/passwd\n0 1 /etc/passwd\n", 0}, /* above the limit */
+    {"0 100 relative\n", 0},
+    {"0 100 /etc/passwd", 0}, /* half of it */
+    {"", 0},
+};
+
+START_TEST(test_prefetch_reads_what_is_listed)
+{
+    char file[] = "/tmp/check_standby.XXXXXX", other[sizeof(file) + 2];
+    int fd = mkstemp(file);
+    const char *text = prefetches[_i].list;
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(close(fd), 0);
+    (void)snprintf(other, sizeof(other), "%s.l", file); /* fits */
+    ck_assert_int_eq(symlink(file, other), 0);
+    ck_assert_int_eq(prefetch_list(file, 300100), prefetches[_i].bytes);
+    ck_assert_int_eq(prefetch_list(other, 300100), 0); /* somebody's link */
+    ck_assert_int_eq(unlink(other), 0);
+    ck_assert_int_eq(unlink(file), 0);
+    ck_assert_int_eq(prefetch_list(file, 300100), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("standby_rules");
@@ -274,6 +343,7 @@ int main(void)
     tcase_add_test(tc, test_policy_makes_once_a_round);
     tcase_add_test(tc, test_policy_round_during_the_imports_waits);
     tcase_add_test(tc, test_policy_gives_up_for_good);
+    tcase_add_test(tc, test_policy_waits_for_imports_from_a_slow_disk);
     tcase_add_test(tc, test_policy_short_of_memory_waits_for_the_next_round);
     tcase_add_loop_test(tc, test_policy_suspects_a_standby_that_fails_early, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
@@ -288,6 +358,9 @@ int main(void)
     tcase_add_test(tc, test_memory_of_the_page_cache_is_free);
     tcase_add_loop_test(tc, test_learn_reads_whole_names, 0,
                         (int)(sizeof(lists) / sizeof(lists[0])));
+    tcase_add_test(tc, test_prefetch_list_is_in_the_users_cache);
+    tcase_add_loop_test(tc, test_prefetch_reads_what_is_listed, 0,
+                        (int)(sizeof(prefetches) / sizeof(prefetches[0])));
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -14,6 +14,11 @@ mkdir package
 cp reads_rank.py package/__init__.py
 echo 'value = "not reached"' >package/part.py
 echo 'import os; value = dict(os.environ)["RANK"]' >reads_all.py
+echo 'import os; value = dict(os.environ)' >keeps_all.py
+cat >harmless_third.py <<'END'
+import os
+value = {k: v for k, v in os.environ.items() if k.startswith("NOBODYS_")}
+END
 echo 'import reads_rank; value = reads_rank.value' >above_it.py
 echo 'from own import value' >needs_own.py
 cat >starts_thread.py <<'END'
@@ -49,6 +54,7 @@ for name in ("reads_rank", "reads_all", "above_it"):
     out.append(name in ahead or __import__(name).value != rank)
 for name in ("starts_thread", "starts_process", "opens_file", "has_lock"):
     out.append(name in ahead or __import__(name).value != os.getpid())
+out.append("keeps_all" in ahead or "harmless_third" not in ahead)
 out.append("draws_bytes" in ahead or "package" in ahead)
 out.append("needs_own" in ahead or "own" in ahead)
 out.append("harmless" not in ahead or os.environ.get("SET_AHEAD") != "yes")
@@ -65,6 +71,6 @@ ends_with 0 it
 nothing_left it
 same "$(cat score.0)" "$(cat score.1)" 'the score for the OOM killer'
 grep -q '2 of 2 workers started from a standby' it.err || fail 'no standbys'
-grep -q '3 modules are imported ahead .*, 10 left out' it.err ||
+grep -q '4 modules are imported ahead .*, 11 left out' it.err ||
     fail 'not those were left out'
 ! cmp -s drawn.0 drawn.1 || fail 'both workers draw the same random numbers'
