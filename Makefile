@@ -134,7 +134,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run former) \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health drain_check said) \
 	$(call of,launcher/standby,standby policy command same_env order learn memory \
-	runner) \
+	prefetch runner) \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
@@ -240,7 +240,7 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # The text is in the object.
-$(B)/obj/launcher/standby/runner.o: launcher/standby/runner.py
+$(B)/obj/launcher/standby/runner.o: $(addprefix launcher/standby/,imports.py runner.py)
 $(B)/obj/launcher/worker/flight.o: launcher/worker/flight.py
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden

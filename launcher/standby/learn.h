@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #define LEARN_PATH_MAX 48
-#define LEARN_MAX      (256 * 1024) /* bytes of all names, as in runner.py */
+#define LEARN_MAX      (256 * 1024) /* bytes of all names, as in imports.py */
 
 /* The shared memory, the caller's; -1 with errno: there is none. */
 int learn_open(void);

@@ -32,37 +32,78 @@ int64_t memory_parse(const char *meminfo)
     return ok ? kib * 1024 : -1;
 }
 
+/* The number behind `name` at the beginning of a line; 0: there is none. */
+static int64_t value_of(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) != 0 || line[len] != ' ')
+            continue;
+        long long value = strtoll(line + len, NULL, 10);
+        return value > 0 && value < INT64_MAX / 4 ? value : 0;
+    }
+    return 0;
+}
+
+int64_t memory_cache(const char *stat, bool all)
+{
+    return value_of(stat, all ? "total_active_file" : "active_file") +
+           value_of(stat, all ? "total_inactive_file" : "inactive_file");
+}
+
 #define NAME_MAX_LEN 40
 
-/* A number in a file beside `path`; -1: there is none, or it says "max". */
-static int64_t beside(const char *path, const char *name)
+static bool slurp_in(const char *folder, const char *name, char *text, size_t n)
 {
-    char file[600], text[64];
+    char file[600 + NAME_MAX_LEN];
+    int len = snprintf(file, sizeof(file), "%s/%s", folder, name);
+    return len > 0 && (size_t)len < sizeof(file) && slurp(file, text, n);
+}
+
+/* A number in a file; -1: there is none, or it says "max". */
+static int64_t number_in(const char *folder, const char *name)
+{
+    char text[64];
     char *end;
-    size_t len = (size_t)(strrchr(path, '/') - path); /* it begins with one */
-    if (len > sizeof(file) - NAME_MAX_LEN)
-        return -1;
-    memcpy(file, path, len);
-    (void)snprintf(file + len, NAME_MAX_LEN, "/%s", name); /* fits */
-    if (!slurp(file, text, sizeof(text)))
+    if (!slurp_in(folder, name, text, sizeof(text)))
         return -1;
     long long value = strtoll(text, &end, 10);
     return end != text && value >= 0 ? value : -1;
 }
 
-/* What this cgroup may still take; -1: no limit that can be seen. */
+/* What this group may still take; INT64_MAX: as much as there is. */
+static int64_t group_free(const char *folder, bool v2)
+{
+    char stat[8192];
+    int64_t most =
+        number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+    int64_t now =
+        number_in(folder, v2 ? "memory.current" : "memory.usage_in_bytes");
+    if (most < 0 || now < 0)
+        return INT64_MAX;
+    if (slurp_in(folder, "memory.stat", stat, sizeof(stat)))
+        now -= memory_cache(stat, !v2);
+    return now < most ? most - (now > 0 ? now : 0) : 0;
+}
+
+#define CGROUPS "/sys/fs/cgroup"
+
+/* The least of this cgroup and those above it. */
 static int64_t cgroup_free(void)
 {
-    char text[4096], path[512];
+    char text[4096], path[600];
+    int64_t least = INT64_MAX;
     if (!slurp("/proc/self/cgroup", text, sizeof(text)) ||
-        !oom_find(text, "/sys/fs/cgroup", path, sizeof(path)))
-        return -1;
+        !oom_find(text, CGROUPS, path, sizeof(path)))
+        return least;
     bool v2 = strstr(path, "memory.events") != NULL;
-    int64_t most = beside(path, v2 ? "memory.max" : "memory.limit_in_bytes");
-    int64_t now = beside(path, v2 ? "memory.current" : "memory.usage_in_bytes");
-    if (most < 0 || now < 0)
-        return -1;
-    return now < most ? most - now : 0;
+    while (strlen(path) > strlen(CGROUPS)) {
+        *strrchr(path, '/') = '\0'; /* the file's name, then a group's */
+        int64_t free = group_free(path, v2);
+        least = free < least ? free : least;
+    }
+    return least;
 }
 
 int64_t memory_free(void)
@@ -71,7 +112,7 @@ int64_t memory_free(void)
     int64_t of_cgroup = cgroup_free();
     int64_t free =
         slurp("/proc/meminfo", text, sizeof(text)) ? memory_parse(text) : -1;
-    return of_cgroup >= 0 && of_cgroup < free ? of_cgroup : free;
+    return of_cgroup < free ? of_cgroup : free;
 }
 
 int64_t memory_of(pid_t pid)
@@ -88,4 +129,9 @@ int64_t memory_of(pid_t pid)
 bool memory_fits(int64_t of_worker, int64_t free)
 {
     return of_worker >= 0 && free >= 0 && of_worker <= free / MEMORY_SHARE;
+}
+
+bool memory_short(int64_t of_importer, int64_t free)
+{
+    return of_importer >= 0 && free >= 0 && free < of_importer;
 }

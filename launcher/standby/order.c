@@ -52,12 +52,16 @@ static void put_all(FILE *f, char *const *words)
 
 int order_write(const struct spawn_request *req)
 {
+    char cpus[CPUS_MAX * 5 / 2] = ""; /* "0,2,4094" */
     int fd, argc = 0;
     FILE *f = open_file(&fd, MFD_CLOEXEC);
+    if (req->cpus != NULL)
+        (void)cpus_format(req->cpus, cpus, sizeof(cpus)); /* fits */
     while (req->argv[argc] != NULL)
         argc++;
     if (f != NULL) {
-        (void)fprintf(f, "%d%c%d%c", req->watched, '\0', argc, '\0');
+        (void)fprintf(f, "%d%c%s%c%d%c", req->watched, '\0', cpus, '\0', argc,
+                      '\0');
         put_all(f, req->argv);
         put_all(f, req->envp);
     }

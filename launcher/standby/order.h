@@ -14,8 +14,9 @@
 
 /*
  * A file in memory with the order for one worker: fields that end with a zero
- * byte. They are `watched` (0 or 1), the number of arguments, the arguments,
- * and the environment. Returns the descriptor, the caller's; -1 with errno.
+ * byte. They are `watched` (0 or 1), the CPUs to be bound to ("": as we are),
+ * the number of arguments, the arguments, and the environment. Returns the
+ * descriptor, the caller's; -1 with errno.
  */
 int order_write(const struct spawn_request *req);
 

@@ -41,6 +41,12 @@ enum standby_want standby_policy_late(struct standby_policy *p)
     return make(p);
 }
 
+int64_t standby_policy_silence(const struct standby_policy *p, int64_t now_us)
+{
+    int64_t twice = 2 * (now_us - p->round_us);
+    return twice > STANDBY_AFTER_US ? twice : STANDBY_AFTER_US;
+}
+
 enum standby_want standby_policy_ready(struct standby_policy *p)
 {
     ddp_assert(p->state == STANDBY_IMPORTING);
@@ -51,6 +57,13 @@ enum standby_want standby_policy_ready(struct standby_policy *p)
 void standby_policy_give_up(struct standby_policy *p)
 {
     p->state = STANDBY_OFF;
+}
+
+void standby_policy_short(struct standby_policy *p)
+{
+    ddp_assert(p->state == STANDBY_IMPORTING || p->state == STANDBY_READY);
+    p->state = STANDBY_NONE;
+    p->made = true;
 }
 
 bool standby_policy_failed(struct standby_policy *p, int64_t now_us)

@@ -3,10 +3,13 @@
  * time comes in.
  *
  *     NONE ──due──► IMPORTING ──ready──► READY
- *       └──────────────┴──── gave up ──────┴───► OFF
+ *       ▲              │                  │
+ *       ├──────────────┴──── short ───────┤
+ *       └────────────── gave up ──────────┴───► OFF
  *
  * They are made once in a round: when it has made progress, or has run for
- * STANDBY_AFTER_US, so that the round's own start gets the CPUs.
+ * STANDBY_AFTER_US, so that the round's own start gets the CPUs. If memory gets
+ * short they end, and may be made again in the next round.
  */
 #ifndef LAUNCHER_STANDBY_POLICY_H
 #define LAUNCHER_STANDBY_POLICY_H
@@ -19,7 +22,7 @@
 #define STANDBY_SUSPECT_US INT64_C(10000000)
 
 enum standby_state {
-    STANDBY_NONE,      /* no importer has been started */
+    STANDBY_NONE,      /* no importer runs */
     STANDBY_IMPORTING, /* it imports */
     STANDBY_READY,     /* it forks when it is asked */
     STANDBY_OFF,       /* for the rest of the launch: fresh starts */
@@ -48,10 +51,17 @@ enum standby_want standby_policy_progress(struct standby_policy *p);
 /* The round has run for STANDBY_AFTER_US. */
 enum standby_want standby_policy_late(struct standby_policy *p);
 
+/* How long no import must come until they count as complete. From a slow disk
+ * one module alone takes long: twice as long as the round has lasted. */
+int64_t standby_policy_silence(const struct standby_policy *p, int64_t now_us);
+
 /* The importer is ready. Must be IMPORTING. */
 enum standby_want standby_policy_ready(struct standby_policy *p);
 
 void standby_policy_give_up(struct standby_policy *p);
+
+/* Memory got short: there are none until the next round. */
+void standby_policy_short(struct standby_policy *p);
 
 /*
  * A worker of the round failed by itself (it was not killed). True: its start

@@ -1,5 +1,6 @@
 /*
- * launcher/standby/runner: the text of runner.py, which the binary carries.
+ * launcher/standby/runner: the text of imports.py and runner.py, which the
+ * binary carries.
  */
 #ifndef LAUNCHER_STANDBY_RUNNER_H
 #define LAUNCHER_STANDBY_RUNNER_H

@@ -1,10 +1,12 @@
 # The Python half of the standby (launcher/standby/standby.h): run by the job's
-# own interpreter as `python FLAGS -c THIS WHAT ...`.
+# own interpreter as `python FLAGS -c THIS WHAT ...`, where THIS is imports.py and
+# then this.
 #
-#   import CHANNEL NAMES AGENT PLACES KIND WORDS ARGV...
+#   import CHANNEL NAMES AGENT PLACES APART LIST KIND WORDS ARGV...
 #       imports the modules that the file of descriptor NAMES lists, says so on
 #       the socket CHANNEL, and forks a standby for each message that comes. A
-#       standby waits for its order and then runs the program as __main__.
+#       standby waits for its order and then runs the program as __main__. What
+#       the imports read is written to the file LIST ("": none), for prefetch.h.
 #
 #   learn MEMORY KIND WORDS ARGV...
 #       runs the program at once, and writes down what it imports: names with a
@@ -12,10 +14,12 @@
 #       is set.
 #
 # An importer must import only. A module is left out if its import reads a variable
-# of a worker's place (PLACES), needs a module of the user's own, starts a thread or
-# a process, or leaves a descriptor or shared memory behind: in a fresh start each
-# worker would have its own. What was half imported cannot be undone, so the
-# name is added to the list as "-NAME" and this program is executed again.
+# of a worker's place (PLACES), draws random bytes or, if APART is "apart", asks for
+# its CPUs, needs a module of the user's own, starts a thread or a process, or leaves
+# a descriptor or shared memory behind: in a fresh start each worker would have its
+# own. What was half imported cannot be undone, so the name is added to the list as
+# "-NAME" and this program is executed again. What is below a package that is left
+# out is left out as well.
 #
 # What learns is a worker: nothing here may keep the program from its start, so
 # what it uses is there in Python 3.6.
@@ -26,169 +30,7 @@ TRIES = 12
 TRIED = b"DDPRUN_STANDBY_TRIES"  # how often
 NAMES_MAX = 4000
 MINE = globals()
-ANY = object()
 ITSELF = sys.modules["__main__"]
-
-
-def in_progress():
-    """The modules whose import has begun and is not over, outermost first."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        spec = getattr(module, "__spec__", None)
-        if getattr(spec, "_initializing", False):
-            found.append(name)
-    return found
-
-
-class Watch:
-    """What the imports do that they must not."""
-
-    def __init__(self, places):
-        self.places = frozenset(places)
-        self.bad = {}  # module: why
-        self.written = {}  # variable: value, None if it was removed
-
-    def blame(self, why):
-        for name in in_progress():
-            self.bad.setdefault(name, why)
-
-    def reads(self, key):
-        if key is ANY or key in self.places:
-            self.blame("reads " + ("all variables" if key is ANY else key))
-
-
-def watched_environ(watch):
-    """A class for os.environ that tells `watch` of what is read and written."""
-
-    class Environ(type(os.environ)):
-        def __getitem__(self, key):
-            watch.reads(key)
-            return super().__getitem__(key)
-
-        def __setitem__(self, key, value):
-            watch.written[key] = value
-            super().__setitem__(key, value)
-
-        def __delitem__(self, key):
-            watch.written[key] = None
-            super().__delitem__(key)
-
-        def __iter__(self):
-            watch.reads(ANY)
-            return super().__iter__()
-
-    return Environ
-
-
-class Guard:
-    """First of sys.meta_path: lets nobody import what is the user's own."""
-
-    def __init__(self, watch):
-        self.watch = watch
-        self.roots = [os.path.dirname(os.__file__) + os.sep]
-
-    def is_installed(self, place):
-        parts = place.split(os.sep)
-        return (
-            "site-packages" in parts
-            or "dist-packages" in parts
-            or any(place.startswith(root) for root in self.roots)
-        )
-
-    def places(self, spec):
-        if spec.has_location and spec.origin:
-            return [spec.origin]
-        return list(spec.submodule_search_locations or [])
-
-    def find_spec(self, name, path=None, target=None):
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is None:
-                continue
-            if all(self.is_installed(place) for place in self.places(spec)):
-                return spec
-            self.watch.blame("imports " + name + ", which is not installed")
-            raise ModuleNotFoundError(name + " is not imported ahead", name=name)
-        return None
-
-
-class Recorder:
-    """First of sys.meta_path: writes down each module that is looked for."""
-
-    def __init__(self, area):
-        self.area = area
-        self.at = 1
-
-    def find_spec(self, name, path=None, target=None):
-        line = name.encode("ascii", "replace") + b"\n"
-        end = self.at + len(line)
-        if self.area[0] != 0 or end > len(self.area):
-            sys.meta_path.remove(self)
-            self.area.close()
-        else:
-            self.area[self.at : end] = line
-            self.at = end
-        return None
-
-
-# -- what an import may leave behind -------------------------------------------
-
-
-def descriptors():
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.add(name + " " + os.readlink("/proc/self/fd/" + name))
-        except OSError:
-            pass  # the folder's own
-    return found
-
-
-def shared_maps():
-    with open("/proc/self/maps") as file:
-        return sum(1 for line in file if line.split(" ", 2)[1].startswith("rw-s"))
-
-
-def left_behind(before):
-    """What there is now that was not there: a reason, or None."""
-    threading = sys.modules.get("threading")
-    if threading is not None and threading.active_count() > 1:
-        return "starts a thread"
-    opened = descriptors() - before
-    if opened:
-        return "opens " + sorted(opened)[0].split(" ", 1)[1]
-    if shared_maps():
-        return "maps shared memory"
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return "starts a process"
-
-
-def import_all(names, watch):
-    """Imports them in their order; what fails is left to the program."""
-    import importlib
-
-    before = descriptors()
-    group = []
-    for at, name in enumerate(names):
-        group.append(name)
-        try:
-            importlib.import_module(name)
-        except BaseException:  # SystemExit, too: the program meets it itself
-            pass
-        following = names[at + 1 :][:1]
-        if following and following[0].split(".")[0] == name.split(".")[0]:
-            continue
-        why = left_behind(before)
-        if why is not None:
-            for each in group:
-                watch.bad.setdefault(each, why)
-        if watch.bad:
-            return
-        group = []
 
 
 # -- the program ---------------------------------------------------------------
@@ -302,8 +144,9 @@ def renew_stream(name, fd, mode):
     stream.mode = mode
 
 
-def renew_secrets():
+def renew_secrets(seeds):
     """What an import made by chance, and each worker must have for itself."""
+    seeds.renew()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process()._config["authkey"] = process.AuthenticationString(
@@ -381,35 +224,48 @@ def wait_for_order(fd, agent):
     return channel, fds
 
 
-def take_place(fds, agent, score, watch, before):
+def set_cpus(text):
+    cpus = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # they went offline: as in a fresh start
+        pass
+
+
+def take_place(fds, agent, score, watch, seeds, before):
     """Becomes what the order says; returns the argv."""
     with open(fds[0], "rb") as file:
         file.seek(0)
         fields = file.read().split(b"\0")
-    watched, n_argv = int(fields[0]), int(fields[1])
+    watched, n_argv = int(fields[0]), int(fields[2])
     os.setsid()
+    if fields[1]:
+        set_cpus(fields[1].decode())
     if watched:
         prctl(0x59616D61, agent)  # PR_SET_PTRACER
     for stream in range(3):
         os.dup2(fds[1 + stream], stream)
         os.close(fds[1 + stream])
     set_score(score)
-    set_environment(fields[2 + n_argv : -1], watch, before)
+    set_environment(fields[3 + n_argv : -1], watch, before)
     renew_stream("stdin", 0, "r")
     renew_stream("stdout", 1, "w")
     renew_stream("stderr", 2, "w")
-    renew_secrets()
-    return [os.fsdecode(word) for word in fields[2 : 2 + n_argv]]
+    renew_secrets(seeds)
+    return [os.fsdecode(word) for word in fields[3 : 3 + n_argv]]
 
 
-def stand_by(fd, agent, score, watch, before, kind, words, itself):
+def stand_by(fd, agent, score, watch, seeds, before, kind, words, itself):
     """Waits for its order and obeys; returns the program's name. Until the answer
     nothing is lost: the worker is started afresh."""
     import gc
 
     try:
         channel, fds = wait_for_order(fd, agent)
-        argv = take_place(fds, agent, score, watch, before)
+        argv = take_place(fds, agent, score, watch, seeds, before)
         program = set_arguments(kind, words, argv, itself)
         gc.enable()
         channel.send(b"k")
@@ -450,13 +306,18 @@ def set_score(score):
         return score
 
 
+def is_below(name, bad):
+    parts = name.split(".")
+    return any(".".join(parts[: n + 1]) in bad for n in range(len(parts)))
+
+
 def read_names(fd):
     os.lseek(fd, 0, os.SEEK_SET)
     with open(fd, closefd=False) as file:
         lines = file.read().split("\n")
     bad = {line[1:] for line in lines if line.startswith("-")}
-    names = [line for line in lines if line and line[0] != "-" and line not in bad]
-    return list(dict.fromkeys(names)), bad
+    names = [line for line in lines if line and line[0] != "-"]
+    return [name for name in dict.fromkeys(names) if not is_below(name, bad)], bad
 
 
 def tries():
@@ -507,7 +368,7 @@ def fork_ahead(channel):
         os.waitpid(middle, 0)
 
 
-def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
+def be_importer(channel_fd, names_fd, agent, places, apart, to, kind, words, argv):
     import _ctypes  # noqa: F401 now, so that a standby need not
     import _socket
     import ctypes  # noqa: F401
@@ -533,7 +394,9 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
     guard = Guard(watch)
     sys.meta_path.insert(0, guard)
     os.environ.__class__ = watched_environ(watch)
-    import_all(names, watch)
+    seeds = Seeds()
+    with Asked(watch, apart == "apart"), seeds:
+        import_all(names, watch)
     sys.meta_path.remove(guard)
     if watch.bad:
         if not is_too_much(watch.bad, known):
@@ -554,8 +417,11 @@ def be_importer(channel_fd, names_fd, agent, places, kind, words, argv):
         b"ready %d %d %d"
         % (sum(n in sys.modules for n in names), len(known), pages * 4)
     )
+    if to:
+        write_list(to)
     fd = fork_ahead(channel)
-    run(kind, main, stand_by(fd, agent, score, watch, before, kind, words, itself))
+    program = stand_by(fd, agent, score, watch, seeds, before, kind, words, itself)
+    run(kind, main, program)
 
 
 def command_line():
@@ -583,8 +449,10 @@ if sys.argv[1] == "import":
         int(sys.argv[4]),
         sys.argv[5],
         sys.argv[6],
-        int(sys.argv[7]),
-        sys.argv[8:],
+        sys.argv[7],
+        sys.argv[8],
+        int(sys.argv[9]),
+        sys.argv[10:],
     )
 else:
     be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])

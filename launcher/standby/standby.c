@@ -13,8 +13,8 @@
  *     all others, since they would hang in the same way.
  *   - An import may have seen what differs for this worker (same_env): said
  *     once.
- *   - Memory runs out: the kernel takes importer and standbys first, by their
- *     oom_score_adj.
+ *   - Memory gets short: all are ended, at the next look. If it runs out
+ * before, the kernel takes them first, by their oom_score_adj.
  */
 #include "launcher/standby/standby.h"
 
@@ -38,6 +38,7 @@
 #include "launcher/standby/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/policy.h"
+#include "launcher/standby/prefetch.h"
 #include "launcher/standby/runner.h"
 #include "launcher/standby/same_env.h"
 #include "launcher/worker/env.h"
@@ -47,9 +48,10 @@
 
 #define STANDBY_MAGIC 0x73746279u
 #define PROCESS_MAGIC 0x77616974u
-#define ANSWER_MS     500 /* of the loop's time; half a ms is usual */
-#define SAYS_MAX      300 /* bytes that an importer says at once */
-#define WORDS_MORE    10  /* "-c", the runner and its words */
+#define ANSWER_MS     500  /* of the loop's time; half a ms is usual */
+#define SAYS_MAX      300  /* bytes that an importer says at once */
+#define WORDS_MORE    11   /* "-c", the runner and its words */
+#define LOOK_MS       1000 /* how often memory is looked at */
 
 /* A standby, or one that is being forked. On the heap, since libuv closes its
  * handle later. */
@@ -67,6 +69,7 @@ struct standby {
     unsigned magic;
     uv_loop_t *loop;
     uv_timer_t late;
+    uv_timer_t look; /* at memory, while there is an importer */
     const struct conf *conf;
     const struct spawn_origin *origin;
     const struct workers *workers;
@@ -75,7 +78,10 @@ struct standby {
     pid_t importer; /* 0: none lives */
     pid_t session;  /* its pid, also after its end; -1: none yet */
     int chan;       /* to it; -1: none */
+    bool closing;   /* `poll`, of the one before */
     uv_poll_t poll;
+    int64_t took;            /* bytes, by the last importer when it was ended */
+    const char *places;      /* names of variables (same_env) */
     char **envp;             /* of the imports, owned */
     int learn_fd;            /* --standby=auto; -1: the names are given */
     const char **learn_argv; /* of the worker that is being started, owned */
@@ -84,8 +90,10 @@ struct standby {
     struct standby_process **waiting; /* conf->nproc of them, NULL: none */
     int used;                         /* in the round that is being started */
     bool told_env;
-    size_t learnt; /* bytes of names when it was looked last */
-    bool soon;     /* another worker than the one that we learn from is ready */
+    char list[PREFETCH_PATH_MAX]; /* "": none is kept */
+    bool writes_list;             /* the node of group rank 0 */
+    size_t learnt;                /* bytes of names when it was looked last */
+    bool soon; /* another worker than the one that we learn from is ready */
 };
 
 static char learn_text[LEARN_MAX + 1]; /* large, and there is one thread */
@@ -200,14 +208,46 @@ static void ask_for_missing(struct standby *s)
 
 /* -- the importer ---------------------------------------------------------- */
 
+static void on_channel_closed(uv_handle_t *h)
+{
+    standby_of(h->data)->closing = false;
+}
+
 static void close_channel(struct standby *s)
 {
     if (s->chan < 0)
         return;
     (void)uv_poll_stop(&s->poll);
-    uv_close((uv_handle_t *)&s->poll, NULL);
+    uv_close((uv_handle_t *)&s->poll, on_channel_closed);
+    s->closing = true;
     (void)close(s->chan);
     s->chan = -1;
+}
+
+/* Importer and standbys, without waiting for their ends. */
+static void end_all(struct standby *s)
+{
+    (void)uv_timer_stop(&s->look);
+    close_channel(s);
+    forget_all(s);
+    if (s->importer > 0)
+        (void)kill(s->importer, SIGKILL); /* not reaped yet */
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct standby *s = standby_of(timer->data);
+    int64_t has = memory_of(s->importer), free = memory_free();
+    if (s->importer == 0 || !memory_short(has, free))
+        return;
+    log_info(
+        "the process that imports ahead and its standbys are ended: it "
+        "takes %lld MiB of memory, and only %lld MiB are free; the workers "
+        "of the next round are started afresh",
+        (long long)has >> 20, (long long)free >> 20);
+    s->took = has;
+    standby_policy_short(&s->policy);
+    end_all(s);
 }
 
 __attribute__((format(printf, 2, 3))) static void
@@ -286,9 +326,18 @@ static int write_learnt(const struct standby *s, char why[STANDBY_WHY_MAX])
     return -1;
 }
 
-/* "a,b" as lines. */
-static int write_given(const struct standby *s)
+/* "a,b" as lines. -1 with why, if an importer of them was ended before. */
+static int write_given(const struct standby *s, char why[STANDBY_WHY_MAX])
 {
+    int64_t free = memory_free();
+    if (s->took > 0 && !memory_fits(s->took, free)) {
+        (void)snprintf(why, STANDBY_WHY_MAX, /* fits */
+                       "the process that imports ahead took %lld MiB of "
+                       "memory, more than a quarter of the %lld MiB that are "
+                       "free",
+                       (long long)s->took >> 20, (long long)free >> 20);
+        return -1;
+    }
     char text[sizeof(s->conf->standby)];
     size_t len = strlen(s->conf->standby);
     memcpy(text, s->conf->standby, len);
@@ -327,7 +376,14 @@ static const char *kind_of(const struct standby *s)
     return s->command.module ? "module" : "script";
 }
 
-/* The words are: import CHANNEL NAMES AGENT PLACES KIND PROGRAM. */
+/* Workers have CPUs that are their own, so no import ahead knows which. */
+static bool are_bound_apart(const struct conf *c)
+{
+    return c->numa_binding != TOPOLOGY_NONE && c->nproc > 1;
+}
+
+/* The words are: import CHANNEL NAMES AGENT PLACES APART LIST KIND PROGRAM. The
+ * importer has the CPUs of local rank 0: libraries in C count them. */
 static int start_importer(struct standby *s, int chan, int names, int null)
 {
     char text[3][16];
@@ -335,8 +391,18 @@ static int start_importer(struct standby *s, int chan, int names, int null)
     for (int i = 0; i < 3; i++)
         (void)snprintf(text[i], sizeof(text[i]), "%d", numbers[i]); /* fits */
     const char *const words[] = {
-        "import",        text[0],    text[1],    text[2],
-        same_env_places, kind_of(s), s->program, NULL};
+        "import",
+        text[0],
+        text[1],
+        text[2],
+        s->places,
+        are_bound_apart(s->conf) ? "apart" : "together",
+        s->writes_list ? s->list : "",
+        kind_of(s),
+        s->program,
+        NULL,
+    };
+    bool bound = s->conf->numa_binding != TOPOLOGY_NONE;
     const char **argv = runner_argv(s, words, s->conf->argv);
     if (argv == NULL)
         return -1;
@@ -344,6 +410,7 @@ static int start_importer(struct standby *s, int chan, int names, int null)
                                 .argv = (char *const *)(uintptr_t)argv,
                                 .envp = s->envp,
                                 .origin = s->origin,
+                                .cpus = bound ? &s->conf->seats[0].cpus : NULL,
                                 .report_fd = null,
                                 .out_fd = null,
                                 .err_fd = null};
@@ -370,7 +437,11 @@ static void import(struct standby *s)
 {
     int pair[2] = {-1, -1};
     char why[STANDBY_WHY_MAX] = "";
-    int names = s->learn_fd >= 0 ? write_learnt(s, why) : write_given(s);
+    if (s->importer > 0 || s->closing) { /* of the one before; next time */
+        standby_policy_short(&s->policy);
+        return;
+    }
+    int names = s->learn_fd >= 0 ? write_learnt(s, why) : write_given(s, why);
     if (why[0] != '\0') {
         give_up(s, "%s", why);
         return;
@@ -380,8 +451,10 @@ static void import(struct standby *s)
     /* The importer inherits them; nothing else is started meanwhile. */
     ok = ok && fcntl(pair[1], F_SETFD, 0) == 0 &&
          start_importer(s, pair[1], names, null) == 0;
-    if (ok)
+    if (ok) {
         s->session = s->importer;
+        (void)uv_timer_start(&s->look, on_look, LOOK_MS, LOOK_MS);
+    }
     if (!ok || watch_importer(s, pair[0]) != 0) {
         give_up(s, "a process that imports ahead cannot be started: %s",
                 strerror(errno));
@@ -462,7 +535,10 @@ static bool answers(const struct standby_process *w)
 
 static bool sees_the_same(struct standby *s, const struct spawn_request *req)
 {
-    const char *entry = same_env_differs(s->envp, req->envp);
+    const char *entry = same_env_differs(s->envp, req->envp, s->places);
+    if (entry == NULL && req->cpus != NULL &&
+        cpus_count(req->cpus) != cpus_count(&s->conf->seats[0].cpus))
+        entry = "the number of its CPUs";
     if (entry != NULL && !s->told_env)
         log_info("worker with local rank %d is started afresh, not from a "
                  "standby: %.*s differs from what the imports may have read",
@@ -521,26 +597,24 @@ bool standby_take(void *standby,
 
 static void on_late(uv_timer_t *timer);
 
-static void wait_on(struct standby *s)
+static void wait_on(struct standby *s, int64_t us)
 {
-    int64_t us = s->soon ? STANDBY_SOON_US : STANDBY_AFTER_US;
     uv_update_time(s->loop);
     (void)uv_timer_start(&s->late, on_late, (uint64_t)(us / MONO_MS), 0);
 }
 
-/* From a slow disk imports take longer: as long as there are more of them the
- * round has not begun. */
+/* As long as there are more imports the round has not begun. */
 static void on_late(uv_timer_t *timer)
 {
     struct standby *s = standby_of(timer->data);
     size_t before = s->learnt;
     if (is_learning(s))
         s->learnt = learn_read(s->learn_fd, false, learn_text);
-    if (s->learnt > before) {
-        wait_on(s);
-        return;
-    }
-    act(s, standby_policy_late(&s->policy));
+    if (s->learnt == before)
+        act(s, standby_policy_late(&s->policy));
+    else
+        wait_on(s, s->soon ? STANDBY_SOON_US
+                           : standby_policy_silence(&s->policy, mono_now_us()));
 }
 
 static bool make_env(struct standby *s, const struct msg_world *world)
@@ -548,8 +622,15 @@ static bool make_env(struct standby *s, const struct msg_world *world)
     static const struct mailbox none = MAILBOX_NONE;
     s->envp = worker_env_make(s->conf, world, 0, "", &none);
     if (s->envp != NULL)
-        same_env_strip(s->envp);
+        same_env_strip(s->envp, s->places);
     return s->envp != NULL;
+}
+
+/* No restart is left, and no other node can come. */
+static bool is_last(const struct conf *c, const struct msg_world *world)
+{
+    return c->nnodes_max == 1 && c->restart_window_us == 0 &&
+           world->restarts >= c->max_restarts;
 }
 
 void standby_round(struct standby *s, const struct msg_world *world)
@@ -564,10 +645,14 @@ void standby_round(struct standby *s, const struct msg_world *world)
         log_info("%d of %d worker%s started from a standby", s->used,
                  s->conf->nproc, s->conf->nproc == 1 ? "" : "s");
     standby_policy_round(&s->policy, s->used, mono_now_us());
+    s->writes_list = world->group_rank == 0;
     s->used = 0;
     s->learnt = 0;
     s->soon = false;
-    wait_on(s);
+    if (is_last(s->conf, world))
+        standby_stop(s); /* nobody would take them */
+    else
+        wait_on(s, STANDBY_AFTER_US);
 }
 
 void standby_progress(struct standby *s, int local_rank)
@@ -576,7 +661,7 @@ void standby_progress(struct standby *s, int local_rank)
         return;
     if (is_learning(s) && local_rank != 0) {
         s->soon = true; /* the one that tells what it imports is not far */
-        wait_on(s);
+        wait_on(s, STANDBY_SOON_US);
         return;
     }
     act(s, standby_policy_progress(&s->policy));
@@ -604,7 +689,8 @@ pid_t standby_importer(const struct standby *s)
 void standby_importer_ended(struct standby *s)
 {
     (void)helper_reap(&s->importer);
-    if (s->policy.state != STANDBY_OFF)
+    if (s->policy.state == STANDBY_IMPORTING ||
+        s->policy.state == STANDBY_READY)
         give_up(s, "the process that imports ahead has ended");
 }
 
@@ -629,13 +715,13 @@ void standby_stop(struct standby *s)
         return;
     standby_policy_give_up(&s->policy);
     (void)uv_timer_stop(&s->late);
-    close_channel(s);
-    forget_all(s);
-    if (s->importer > 0)
-        (void)kill(s->importer, SIGKILL); /* not reaped yet */
+    end_all(s);
 }
 
 /* -- the start ------------------------------------------------------------- */
+
+static const char *const places_of_openmp[] = {
+    "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", NULL};
 
 /* Why none can be had here; an empty text: they can. */
 static void find_reason(struct standby *s, char why[STANDBY_WHY_MAX])
@@ -645,15 +731,15 @@ static void find_reason(struct standby *s, char why[STANDBY_WHY_MAX])
     why[0] = '\0';
     if (!standby_command_read(c->argv, &s->command, why))
         return;
-    if (c->numa_binding != TOPOLOGY_NONE)
-        text = "with --numa_binding each worker has CPUs of its own, which "
-               "imports read";
-    else if (c->virtual_local_rank)
-        text = "with --virtual_local_rank each worker has a GPU of its own, "
-               "which imports may look for";
-    else if (!pidfd_works())
+    if (!pidfd_works())
         text = "the kernel has no pidfds";
     (void)snprintf(why, STANDBY_WHY_MAX, "%s", text); /* may be cut */
+    for (int i = 0; are_bound_apart(c) && places_of_openmp[i] != NULL; i++)
+        if (getenv(places_of_openmp[i]) != NULL)
+            (void)snprintf(why, STANDBY_WHY_MAX, /* fits */
+                           "with --numa_binding and %s, OpenMP looks for a "
+                           "worker's CPUs as it is imported",
+                           places_of_openmp[i]);
 }
 
 struct standby *standby_new(uv_loop_t *loop,
@@ -677,6 +763,7 @@ struct standby *standby_new(uv_loop_t *loop,
                           .learn_fd = -1,
                           .session = -1,
                           .chan = -1,
+                          .places = same_env_places(conf->virtual_local_rank),
                           .waiting = waiting};
     find_reason(s, why);
     if (why[0] == '\0' && strcmp(conf->standby, "auto") == 0) {
@@ -692,7 +779,11 @@ struct standby *standby_new(uv_loop_t *loop,
         return NULL;
     }
     (void)snprintf(s->program, sizeof(s->program), "%d", s->command.program);
+    prefetch_path(conf->exec_path, conf->argv[s->command.program], s->list);
+    if (s->list[0] != '\0')
+        prefetch_start(s->list, memory_free() / MEMORY_SHARE);
     (void)uv_timer_init(loop, &s->late); /* cannot fail */
-    s->late.data = s;
+    (void)uv_timer_init(loop, &s->look);
+    s->late.data = s->look.data = s;
     return s;
 }

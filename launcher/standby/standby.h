@@ -43,7 +43,8 @@ bool standby_take(void *standby,
                   pid_t *pid,
                   int *pidfd);
 
-/* The workers of a round were started. */
+/* The workers of a round were started. If no other can come after it, all that
+ * waits is ended. */
 void standby_round(struct standby *s, const struct msg_world *world);
 
 /* The first of them, that with this local rank, has made progress. */

@@ -3,7 +3,7 @@
 /* links: launcher/standby/standby launcher/standby/policy */
 /* links: launcher/standby/command launcher/standby/same_env */
 /* links: launcher/standby/order launcher/standby/runner */
-/* links: launcher/standby/learn launcher/standby/memory launcher/proc/oom */
+/* links: launcher/standby/learn launcher/standby/prefetch launcher/hw/cpus */
 /* links: launcher/worker/spawn launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/proc/pidfd launcher/proc/procfs launcher/proc/aborts */
@@ -32,6 +32,7 @@
 
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/pidfd.h"
+#include "launcher/standby/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/standby.h"
 #include "launcher/worker/env.h"
@@ -67,6 +68,29 @@ pid_t workers_pid(const struct workers *workers, int local_rank)
     return getpid();
 }
 
+/* In place of launcher/standby/memory: a machine with this much. */
+static int64_t machine_free = 1000;
+
+int64_t memory_free(void)
+{
+    return machine_free;
+}
+
+int64_t memory_of(pid_t pid)
+{
+    return pid > 0 ? 100 : -1;
+}
+
+bool memory_fits(int64_t of_worker, int64_t free)
+{
+    return of_worker <= free;
+}
+
+bool memory_short(int64_t of_importer, int64_t free)
+{
+    return of_importer > free;
+}
+
 /* -- the importer ---------------------------------------------------------- */
 
 static int take_fds(int chan, int fds[ORDER_FDS])
@@ -96,6 +120,7 @@ static bool is_whole(int order)
     ssize_t n = pread(order, text, sizeof(text) - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     static const char head[] = "1\0"
+                               "\0"
                                "3\0python\0-u\0";
     return n > (ssize_t)sizeof(head) &&
            memcmp(text, head, sizeof(head) - 1) == 0;
@@ -122,13 +147,14 @@ static int stand_by(int chan, const char *how)
     return 0;
 }
 
-/* python -u -c RUNNER import CHANNEL NAMES AGENT PLACES KIND 2 python -u HOW */
+/* python -u -c RUNNER import CHANNEL NAMES AGENT PLACES APART LIST KIND 2
+ * python -u HOW */
 static int be_importer(int argc, char **argv)
 {
     const char *how = argv[argc - 1];
     int chan = (int)strtol(argv[5], NULL, 10), fds[ORDER_FDS];
     char list[64] = "";
-    if (argc != 14 || strcmp(argv[4], "import") != 0 ||
+    if (argc != 16 || strcmp(argv[4], "import") != 0 ||
         pread((int)strtol(argv[6], NULL, 10), list, sizeof(list), 0) != 6 ||
         strcmp(list, "os\nsys") != 0)
         return 1;
@@ -339,9 +365,85 @@ START_TEST(test_standby_with_another_environment_is_not_taken)
 }
 END_TEST
 
+/* All ends, and what is freed is used again in the next round. */
+static int run_short(void *ctx)
+{
+    static struct job j;
+    static const struct msg_world world = {.round = 2, .world_size = 2};
+    struct spawn_origin origin;
+    (void)ctx;
+    spawn_remember(&origin);
+    open_job(&j, &origin);
+    wait_for_standbys(&j, 2, LIMIT);
+    pid_t importer = standby_importer(j.standby);
+    machine_free = 99;
+    for (j.ticks = 0; standby_ready(j.standby) > 0 && j.ticks < LIMIT;)
+        (void)uv_run(&j.loop, UV_RUN_ONCE);
+    bool ended = waitpid(importer, NULL, 0) == importer;
+    standby_importer_ended(j.standby);
+    standby_progress(j.standby, 1); /* of the same round */
+    bool none = standby_importer(j.standby) == 0;
+    machine_free = 1000;
+    (void)uv_run(&j.loop, UV_RUN_ONCE);
+    standby_round(j.standby, &world);
+    standby_progress(j.standby, 0);
+    wait_for_standbys(&j, 2, LIMIT);
+    enum end end = ended && none ? start_worker(&j, &origin, 1) : NO_WORKER;
+    return close_job(&j) ? (int)end : LATE;
+}
+
+static void judge_short(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(fault_ended(r) == TAKEN, "%d: %s", fault_ended(r), r->err);
+    ck_assert_msg(strstr(r->err, "it takes 0 MiB of memory") != NULL, "%s",
+                  r->err);
+}
+
+START_TEST(test_standby_gives_its_memory_back_if_there_is_little)
+{
+    fault_one("test", "", run_short, judge_short, NULL);
+}
+END_TEST
+
+/* Its importer would wait for a round that cannot come. */
+static int run_last(void *ctx)
+{
+    static struct job j;
+    static const struct msg_world last = {
+        .round = 2, .world_size = 2, .restarts = 1};
+    struct spawn_origin origin;
+    (void)ctx;
+    spawn_remember(&origin);
+    open_job(&j, &origin);
+    wait_for_standbys(&j, 2, LIMIT);
+    enum end end = start_worker(&j, &origin, 1);
+    standby_round(j.standby, &last);
+    pid_t importer = standby_importer(j.standby);
+    bool ended = waitpid(importer, NULL, 0) == importer &&
+                 standby_ready(j.standby) == -1;
+    return close_job(&j) && ended ? (int)end : LATE;
+}
+
+static void judge_last(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(fault_ended(r) == TAKEN, "%d: %s", fault_ended(r), r->err);
+}
+
+START_TEST(test_standby_ends_if_no_round_can_follow)
+{
+    fault_one("test", "", run_last, judge_last, NULL);
+}
+END_TEST
+
 static void setup(void)
 {
+    (void)unsetenv("HOME"); /* no list of files, so no thread */
+    (void)unsetenv("XDG_CACHE_HOME");
     conf.nproc = 2;
+    conf.nnodes_max = 1;
+    conf.max_restarts = 1;
     conf.argv = command;
     conf.exec_path = itself;
     (void)strcpy(conf.standby, "os,sys");
@@ -369,5 +471,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, test_standby_that_misbehaves_means_a_fresh_start, 0,
                         (int)(sizeof(misfits) / sizeof(misfits[0])));
     tcase_add_test(tc, test_standby_with_another_environment_is_not_taken);
+    tcase_add_test(tc, test_standby_gives_its_memory_back_if_there_is_little);
+    tcase_add_test(tc, test_standby_ends_if_no_round_can_follow);
     return suite_run(suite);
 }

@@ -1,10 +1,12 @@
 /* links: launcher/standby/policy launcher/standby/command */
 /* links: launcher/standby/same_env launcher/standby/memory */
 /* links: launcher/standby/learn launcher/proc/procfs launcher/proc/oom */
+/* links: launcher/standby/prefetch */
 /* links: rendezvous/base/err */
 /* What is decided about standbys: when, for which command, for which
  * environment. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "launcher/standby/learn.h"
 #include "launcher/standby/memory.h"
 #include "launcher/standby/policy.h"
+#include "launcher/standby/prefetch.h"
 #include "launcher/standby/same_env.h"
 #include "tests/lib/suite.h"
 
@@ -53,6 +56,29 @@ START_TEST(test_policy_gives_up_for_good)
     standby_policy_round(&p, 0, 0);
     ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
     ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_NOTHING);
+}
+END_TEST
+
+/* In the same round no importer is started again, in the next one it is. */
+START_TEST(test_policy_short_of_memory_waits_for_the_next_round)
+{
+    struct standby_policy p = {.state = STANDBY_READY};
+    standby_policy_round(&p, 2, 0);
+    standby_policy_short(&p);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_late(&p), STANDBY_WANT_NOTHING);
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_progress(&p), STANDBY_WANT_IMPORTER);
+}
+END_TEST
+
+START_TEST(test_policy_waits_for_imports_from_a_slow_disk)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 1000);
+    ck_assert_int_eq(standby_policy_silence(&p, 1000), STANDBY_AFTER_US);
+    ck_assert_int_eq(standby_policy_silence(&p, 1000 + 4 * STANDBY_AFTER_US),
+                     8 * STANDBY_AFTER_US);
 }
 END_TEST
 
@@ -132,18 +158,33 @@ END_TEST
 
 static char rank0[] = "RANK=0", rank1[] = "RANK=1", path[] = "PATH=/bin",
             omp[] = "OMP_NUM_THREADS=1", omp2[] = "OMP_NUM_THREADS=2",
-            ranks[] = "RANKS=1", bare[] = "RANK";
+            ranks[] = "RANKS=1", bare[] = "RANK",
+            gpu[] = "CUDA_VISIBLE_DEVICES=3", gpu2[] = "CUDA_VISIBLE_DEVICES=4";
 
 START_TEST(test_env_of_a_place_may_differ)
 {
     char *ahead[] = {rank0, path, bare, omp, ranks, NULL};
     char *worker[] = {ranks, omp, rank1, path, NULL};
-    same_env_strip(ahead);
+    const char *places = same_env_places(false);
+    same_env_strip(ahead, places);
     ck_assert_ptr_eq(ahead[0], path);
     ck_assert_ptr_eq(ahead[1], omp);
     ck_assert_ptr_eq(ahead[2], ranks);
     ck_assert_ptr_null(ahead[3]);
-    ck_assert_ptr_null(same_env_differs(ahead, worker));
+    ck_assert_ptr_null(same_env_differs(ahead, worker, places));
+}
+END_TEST
+
+/* A GPU is a part of the place only if each worker has its own. */
+START_TEST(test_env_of_a_gpu_of_its_own_may_differ)
+{
+    char *ahead[] = {gpu, path, NULL};
+    char *worker[] = {gpu2, path, NULL};
+    ck_assert_ptr_eq(same_env_differs(ahead, worker, same_env_places(false)),
+                     gpu2);
+    same_env_strip(ahead, same_env_places(true));
+    ck_assert_ptr_eq(ahead[0], path);
+    ck_assert_ptr_null(same_env_differs(ahead, worker, same_env_places(true)));
 }
 END_TEST
 
@@ -153,9 +194,10 @@ START_TEST(test_env_of_anything_else_may_not)
     char *other[] = {path, omp2, NULL};
     char *more[] = {path, omp, ranks, NULL};
     char *less[] = {path, NULL};
-    ck_assert_str_eq(same_env_differs(ahead, other), omp2);
-    ck_assert_str_eq(same_env_differs(ahead, more), ranks);
-    ck_assert_str_eq(same_env_differs(ahead, less), omp);
+    const char *places = same_env_places(true);
+    ck_assert_str_eq(same_env_differs(ahead, other, places), omp2);
+    ck_assert_str_eq(same_env_differs(ahead, more, places), ranks);
+    ck_assert_str_eq(same_env_differs(ahead, less, places), omp);
 }
 END_TEST
 
@@ -176,6 +218,29 @@ START_TEST(test_memory_is_a_quarter_of_what_is_free)
     ck_assert_int_gt(memory_free(), 0);
     ck_assert_int_gt(memory_of(getpid()), 0);
     ck_assert_int_eq(memory_of(0), -1);
+}
+END_TEST
+
+START_TEST(test_memory_is_short_if_less_is_free_than_the_importer_takes)
+{
+    ck_assert(!memory_short(256, 256));
+    ck_assert(memory_short(257, 256));
+    ck_assert(!memory_short(-1, 0));
+    ck_assert(!memory_short(1, -1));
+}
+END_TEST
+
+/* What the kernel would give back is no reason to be short of memory. */
+START_TEST(test_memory_of_the_page_cache_is_free)
+{
+    static const char v2[] = "anon 5\ninactive_file 30\nactive_file 4\n";
+    static const char v1[] = "inactive_file 1\nactive_file 1\n"
+                             "total_inactive_file 30\ntotal_active_file 4\n";
+    ck_assert_int_eq(memory_cache(v2, false), 34);
+    ck_assert_int_eq(memory_cache(v1, true), 34);
+    ck_assert_int_eq(memory_cache("", false), 0);
+    ck_assert_int_eq(memory_cache("active_file -8\n", false), 0);
+    ck_assert_int_eq(memory_cache("active_files 8\n", false), 0);
 }
 END_TEST
 
@@ -215,6 +280,62 @@ START_TEST(test_learn_reads_whole_names)
 }
 END_TEST
 
+/* -- what is read ahead ---------------------------------------------------- */
+
+START_TEST(test_prefetch_list_is_in_the_users_cache)
+{
+    char a[PREFETCH_PATH_MAX], b[PREFETCH_PATH_MAX];
+    ck_assert_int_eq(setenv("HOME", "/home/u", 1), 0);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "relative", 1), 0);
+    prefetch_path("/usr/bin/python3", "a.py", a);
+    ck_assert(strncmp(a, "/home/u/.cache/ddprun/files-", 28) == 0);
+    prefetch_path("/usr/bin/python3", "b.py", b);
+    ck_assert_str_ne(a, b);
+    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "/cache", 1), 0);
+    prefetch_path("/usr/bin/python3", "a.py", b);
+    ck_assert(strncmp(b, "/cache/ddprun/files-", 20) == 0);
+    ck_assert_int_eq(unsetenv("XDG_CACHE_HOME"), 0);
+    ck_assert_int_eq(unsetenv("HOME"), 0);
+    prefetch_path("/usr/bin/python3", "a.py", b);
+    ck_assert_str_eq(b, "");
+}
+END_TEST
+
+/* a list, how many bytes of it are read ahead */
+static const struct {
+    const char *list;
+    int64_t bytes;
+} prefetches[] = {
+    {"0 100 /etc/passwd\n4096 300000 /etc/passwd\n", 300100},
+    {"0 100 /no/such/file\n0 200 /etc/passwd\n", 200},
+    {"0 100 /dev/zero\n0 100 /etc\n0 7 /etc/passwd\n", 7},
+    {"0 100 /etc/passwd\nwords\n0 200 /etc/passwd\n", 100},
+    {"0 100 /etc/passwd\n-5 1 /etc/passwd\n", 100},
+    {"0 100 /etc/passwd\n9223372036854775807 1 /etc/passwd\n", 100},
+    {"0 300101 /etc/passwd\n0 1 /etc/passwd\n", 0}, /* above the limit */
+    {"0 100 relative\n", 0},
+    {"0 100 /etc/passwd", 0}, /* half of it */
+    {"", 0},
+};
+
+START_TEST(test_prefetch_reads_what_is_listed)
+{
+    char file[] = "/tmp/check_standby.XXXXXX", other[sizeof(file) + 2];
+    int fd = mkstemp(file);
+    const char *text = prefetches[_i].list;
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    ck_assert_int_eq(close(fd), 0);
+    (void)snprintf(other, sizeof(other), "%s.l", file); /* fits */
+    ck_assert_int_eq(symlink(file, other), 0);
+    ck_assert_int_eq(prefetch_list(file, 300100), prefetches[_i].bytes);
+    ck_assert_int_eq(prefetch_list(other, 300100), 0); /* somebody's link */
+    ck_assert_int_eq(unlink(other), 0);
+    ck_assert_int_eq(unlink(file), 0);
+    ck_assert_int_eq(prefetch_list(file, 300100), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("standby_rules");
@@ -222,15 +343,24 @@ int main(void)
     tcase_add_test(tc, test_policy_makes_once_a_round);
     tcase_add_test(tc, test_policy_round_during_the_imports_waits);
     tcase_add_test(tc, test_policy_gives_up_for_good);
+    tcase_add_test(tc, test_policy_waits_for_imports_from_a_slow_disk);
+    tcase_add_test(tc, test_policy_short_of_memory_waits_for_the_next_round);
     tcase_add_loop_test(tc, test_policy_suspects_a_standby_that_fails_early, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_loop_test(tc, test_command_is_read_as_python_reads_it, 0,
                         (int)(sizeof(commands) / sizeof(commands[0])));
     tcase_add_test(tc, test_env_of_a_place_may_differ);
+    tcase_add_test(tc, test_env_of_a_gpu_of_its_own_may_differ);
     tcase_add_test(tc, test_env_of_anything_else_may_not);
     tcase_add_test(tc, test_memory_is_a_quarter_of_what_is_free);
+    tcase_add_test(
+        tc, test_memory_is_short_if_less_is_free_than_the_importer_takes);
+    tcase_add_test(tc, test_memory_of_the_page_cache_is_free);
     tcase_add_loop_test(tc, test_learn_reads_whole_names, 0,
                         (int)(sizeof(lists) / sizeof(lists[0])));
+    tcase_add_test(tc, test_prefetch_list_is_in_the_users_cache);
+    tcase_add_loop_test(tc, test_prefetch_reads_what_is_listed, 0,
+                        (int)(sizeof(prefetches) / sizeof(prefetches[0])));
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

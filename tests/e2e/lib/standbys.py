@@ -30,6 +30,14 @@ def waiting(agent):
     return [pid for pid, session in children(agent).items() if pid != session]
 
 
+def wait_for_file(path, seconds=20):
+    until = time.monotonic() + seconds
+    while not (os.path.exists(path) and os.path.getsize(path)):
+        if time.monotonic() > until:
+            raise TimeoutError(f"{path} is not there")
+        time.sleep(0.02)
+
+
 def wait(count, seconds=20):
     agent = os.getppid()
     with open(os.environ["DDP_PROGRESS_FILE"], "w") as file:

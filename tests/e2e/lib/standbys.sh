@@ -4,6 +4,7 @@ command -v python3 >/dev/null || skip 'needs python3'
 # The interpreter itself, not a script that starts it.
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 PYTHONPATH=$E2E_DIR/site-packages
-export PYTHONPATH
+XDG_CACHE_HOME=$E2E_DIR/cache # for the list of what is read ahead
+export PYTHONPATH XDG_CACHE_HOME
 cp "$E2E_LIB/standbys.py" .
 mkdir site-packages

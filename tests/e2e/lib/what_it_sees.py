@@ -202,8 +202,13 @@ def main():
         json.dump(seen, file, indent=1, sort_keys=True)
     with open(name % "apart", "w") as file:
         json.dump(apart, file, indent=1, sort_keys=True)
+    with open(f"{os.environ['E2E_DIR']}/cpus.{os.environ['RANK']}", "w") as file:
+        print(sorted(os.sched_getaffinity(0)), file=file)
     if attempt == "0":
-        standbys.wait(int(os.environ["LOCAL_WORLD_SIZE"]))
+        workers = int(os.environ["LOCAL_WORLD_SIZE"])
+        standbys.wait(workers)
+        for rank in range(workers):  # the others have told what they see
+            standbys.wait_for_file(f"{os.environ['E2E_DIR']}/apart.0.{rank}")
         if os.environ["RANK"] == "0":
             os.kill(os.getpid(), signal.SIGKILL)
         signal.pause()

@@ -1,10 +1,11 @@
 #!/bin/sh
 # A program writes down all that it can see of itself: once after a fresh start,
-# once as a standby, as a script and as a module. But for what the imports left in
+# once as a standby, as a script and as a module, bound to CPUs, with a GPU of its own. But for what the imports left in
 # sys.modules both are the same. What an import makes by chance differs between
 # workers.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 command -v python3 >/dev/null || skip 'needs python3'
+export XDG_CACHE_HOME="$E2E_DIR/cache"
 
 cp "$E2E_LIB/what_it_sees.py" "$E2E_LIB/standbys.py" .
 
@@ -51,3 +52,13 @@ look script ./what_it_sees.py
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 look module -m what_it_sees
 look options --no_python python3 -B -W ignore -X dev what_it_sees.py
+
+[ -f "$E2E_BIN/libnvidia-ml.so.1" ] ||
+    skip 'needs the stand-in for NVML, which make check-e2e builds'
+export LD_LIBRARY_PATH="$E2E_BIN" FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0'
+unset CUDA_VISIBLE_DEVICES
+how=exclusive
+"$DDPRUN" --dry_run --nproc_per_node=2 --numa_binding=$how true >/dev/null 2>&1 ||
+    how=node # there are not enough cores
+look bound --numa_binding=$how --virtual_local_rank what_it_sees.py
+[ $how = node ] || ! cmp -s cpus.0 cpus.1 || fail 'both workers have the same CPUs'

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Two workers need a module that takes long to import. After a kill they have it
 # without importing it again, as often as that happens, whether it was named or
-# learnt, and end as any worker does:
-# exit status, traceback, signal. A launcher that is killed leaves no standby
+# learnt, and end as any worker does: exit status, traceback, signal. A module that
+# they only look for is not imported. A launcher that is killed leaves no standby
 # behind, nor does one that ends.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/standbys.sh"
@@ -12,8 +12,12 @@ import os
 with open(os.environ["E2E_DIR"] + "/imports", "a") as file:
     file.write(f"{os.getpid()}\n")
 END
+cp site-packages/slow_one.py site-packages/looked_for.py
+: >site-packages/no-name.py
 cat >program.py <<'END'
-import os, signal, sys
+import importlib.util, os, signal, sys
+importlib.util.find_spec("looked_for")
+__import__("no-name")
 import slow_one, standbys
 attempt, rank = (int(os.environ[n]) for n in ("TORCHELASTIC_RESTART_COUNT", "RANK"))
 with open("started", "a") as file:
@@ -57,7 +61,7 @@ grep -A 3 '  | Traceback' raises.err | grep -q "  |   File \"$E2E_DIR/program.py
 
 # Guard and agent at once, while standbys wait.
 : >started
-background holds "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
+background holds "$DDPRUN" --nproc_per_node=2 --max_restarts=2 \
     --standby=slow_one program.py holds 1
 wait_round 2 2 20
 for pid in $(marked holds); do

@@ -1,15 +1,24 @@
 #!/bin/sh
-# Modules whose import reads the worker's place, needs a module of the user's own,
-# starts a thread or a process, or leaves a descriptor or shared memory behind are
-# left out, and so is what imports them: in the round after, each worker imports
-# them itself, and sees what is its own. The others are there.
+# Modules whose import reads the worker's place, draws random bytes, needs a module
+# of the user's own, starts a thread or a process, or leaves a descriptor or shared
+# memory behind are left out, and so is what imports them or lies below them: in the
+# round after, each worker imports them itself, and sees what is its own. The others
+# are there, their random numbers each worker's own.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/standbys.sh"
 
 echo 'value = "the users own"' >own.py
 cd site-packages || exit 1
 echo 'import os; value = os.environ.get("RANK")' >reads_rank.py
+mkdir package
+cp reads_rank.py package/__init__.py
+echo 'value = "not reached"' >package/part.py
 echo 'import os; value = dict(os.environ)["RANK"]' >reads_all.py
+echo 'import os; value = dict(os.environ)' >keeps_all.py
+cat >harmless_third.py <<'END'
+import os
+value = {k: v for k, v in os.environ.items() if k.startswith("NOBODYS_")}
+END
 echo 'import reads_rank; value = reads_rank.value' >above_it.py
 echo 'from own import value' >needs_own.py
 cat >starts_thread.py <<'END'
@@ -19,6 +28,8 @@ value = os.getpid()
 END
 echo 'import os, subprocess; p = subprocess.Popen(["sleep", "300"]); value = os.getpid()' \
     >starts_process.py
+echo 'import secrets; value = secrets.token_hex()' >draws_bytes.py
+echo 'import random; value = random.Random()' >harmless_too.py
 echo 'import os; file = open("/dev/null"); value = os.getpid()' >opens_file.py
 echo 'import os, multiprocessing; lock = multiprocessing.Lock(); value = os.getpid()' \
     >has_lock.py
@@ -43,17 +54,23 @@ for name in ("reads_rank", "reads_all", "above_it"):
     out.append(name in ahead or __import__(name).value != rank)
 for name in ("starts_thread", "starts_process", "opens_file", "has_lock"):
     out.append(name in ahead or __import__(name).value != os.getpid())
+out.append("keeps_all" in ahead or "harmless_third" not in ahead)
+out.append("draws_bytes" in ahead or "package" in ahead)
 out.append("needs_own" in ahead or "own" in ahead)
 out.append("harmless" not in ahead or os.environ.get("SET_AHEAD") != "yes")
+out.append("harmless_too" not in ahead)
+with open("drawn." + rank, "w") as file:
+    print(sys.modules["harmless_too"].value.random(), file=file)
 print(out, flush=True)
 sys.exit(any(out))
 END
 modules=$(cd site-packages && printf '%s,' ./[!f]*.py | sed 's,\.py,,g; s,\./,,g')
 background it "$DDPRUN" --nproc_per_node=2 --max_restarts=1 \
-    --standby="fails,${modules}json" program.py
+    --standby="fails,${modules}package.part,json" program.py
 ends_with 0 it
 nothing_left it
 same "$(cat score.0)" "$(cat score.1)" 'the score for the OOM killer'
 grep -q '2 of 2 workers started from a standby' it.err || fail 'no standbys'
-grep -q '2 modules are imported ahead .*, 8 left out' it.err ||
+grep -q '4 modules are imported ahead .*, 11 left out' it.err ||
     fail 'not those were left out'
+! cmp -s drawn.0 drawn.1 || fail 'both workers draw the same random numbers'
