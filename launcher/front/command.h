@@ -25,7 +25,8 @@ command_addf(struct command *w, const char *fmt, ...);
 void command_free(struct command *w);
 
 /*
- * What is executed here for host number `i` of the list, or (SRUN) for all.
+ * What is executed here for host number `i` of the list, or (SRUN) for all, or
+ * for component number `i` of a job with several.
  * `self` is the path of this program, which must be the same there.
  */
 void command_here(struct command *w,
@@ -45,8 +46,11 @@ void command_there(struct command *w,
                    char *const argv[],
                    int i);
 
-/* The variables of `env` that a host of the list gets. */
+/* The variables of `env` that a host of the list gets: in the script of a job
+ * all that are not this host's own, as from srun; else those that are asked
+ * for. */
 void command_variables(struct command *w,
+                       const struct conf *c,
                        const struct opts *o,
                        char *const *env);
 

@@ -130,7 +130,7 @@ static int put_start(struct front *f, int i, struct ddp_err *err)
     int64_t grace_ms = f->conf->shutdown_timeout_us / MONO_MS + GRACE_MS;
     command_there(&args, f->conf, f->opts, f->argc, f->argv, i);
     if (is_list(f)) /* srun passes all of them on */
-        command_variables(&vars, f->opts, environ);
+        command_variables(&vars, f->conf, f->opts, environ);
     struct orders_start s = {
         .beat_ms = is_list(f) ? BEATS_MS : 0,
         .grace_ms =
@@ -223,11 +223,16 @@ static void on_mark(void *ctx, const struct mark *m)
 static void fail_child(struct front *f)
 {
     int left = f->conf->front.nodes - ++f->failed;
-    if (!is_list(f) || left >= f->conf->nnodes_min || f->ending_us != 0)
+    if (f->ending_us != 0 || (!is_list(f) && f->n == 1) ||
+        (is_list(f) && left >= f->conf->nnodes_min))
         return;
     f->unreachable = true;
-    say(f, "at most %d host%s can be reached, and the job needs %d: ending it",
-        left, left == 1 ? "" : "s", f->conf->nnodes_min);
+    if (!is_list(f))
+        say(f, "the step of a component did not start: ending the job");
+    else
+        say(f,
+            "at most %d host%s can be reached, and the job needs %d: ending it",
+            left, left == 1 ? "" : "s", f->conf->nnodes_min);
     end_all(f, SIGTERM);
 }
 
@@ -687,7 +692,8 @@ static int find_self(struct front *f, struct ddp_err *err)
 
 static int make_children(struct front *f, struct ddp_err *err)
 {
-    f->n = is_list(f) ? f->conf->front.nodes : 1;
+    int steps = f->conf->front.components > 0 ? f->conf->front.components : 1;
+    f->n = is_list(f) ? f->conf->front.nodes : steps;
     f->child = calloc((size_t)f->n, sizeof(*f->child));
     f->fds = calloc((size_t)f->n * POLLED + 3, sizeof(*f->fds));
     if (f->child == NULL || f->fds == NULL)
@@ -724,7 +730,12 @@ static void tell_start(struct front *f)
         return;
     }
     command_name(f->conf, name);
-    say(f, "starting on %d host%s with %s", f->n, f->n == 1 ? "" : "s", name);
+    if (c->front.in_job)
+        say(f, "%s: starting on its %d host%s with %s", c->cluster_job, f->n,
+            f->n == 1 ? "" : "s", name);
+    else
+        say(f, "starting on %d host%s with %s", f->n, f->n == 1 ? "" : "s",
+            name);
 }
 
 int front_run(const struct conf *c,
