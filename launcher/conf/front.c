@@ -250,6 +250,7 @@ static int become_front(struct conf *c,
     c->front.kind = CONF_FRONT_HOSTS;
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
+    c->front.fanout = (int)opts_number(o, OPTIONS_launch_fanout);
     if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
         return -1;
     if (c->front.nodes == 1)
@@ -300,7 +301,10 @@ int conf_list_script(struct conf *c,
 {
     take_filled(c, o);
     c->front.in_job = true;
-    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0)
+    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0 ||
+        become_front(c, o, with, err) < 0)
         return -1;
-    return become_front(c, o, with, err);
+    if (strcmp(c->front.command, "ssh") != 0)
+        c->front.fanout = 0; /* a scheduler's works from the first host only */
+    return 0;
 }
