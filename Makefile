@@ -143,8 +143,8 @@ LAUNCHER := $(call of,launcher,main loop dry_run former) \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
 	output words from_cluster front leave) \
-	$(call of,launcher/front,front child command orders marks streams proxy \
-	    requeue) \
+	$(call of,launcher/front,front hosts tree hub again pump fan frames child command \
+	orders marks streams proxy requeue) \
 	$(CLUSTER) \
 	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \

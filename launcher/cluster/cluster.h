@@ -15,7 +15,8 @@
 
 #include "rendezvous/base/err.h"
 
-#define CLUSTER_FILE_MAX (4 * 1024 * 1024) /* bytes of a file that is read */
+#define CLUSTER_FILE_MAX       (4 * 1024 * 1024) /* bytes of a file that is read */
+#define CLUSTER_COMPONENTS_MAX 64                /* of a heterogeneous job */
 
 /* Ports for jobs: below what Linux gives to clients (32768). */
 #define CLUSTER_PORT_FIRST 23000
@@ -51,6 +52,11 @@ struct cluster {
     /* This is the job's script: it runs on one node, and no launcher was
      * started on the others. */
     bool script;
+    /* Of a script: the command that starts a program on a host of the job, as
+     * --launch_with takes it, "blaunch"; NULL: Slurm's, which needs no list. */
+    const char *launch_with;
+    int components; /* of a Slurm job with several; else 0 */
+    int component_nodes[CLUSTER_COMPONENTS_MAX];
     bool script_of_one;   /* the script of a Slurm job of one node */
     const char *one_each; /* how a launcher is started on each node */
 };
@@ -68,6 +74,15 @@ int cluster_find(const struct cluster_env *env,
                  const char *wanted,
                  struct cluster *f,
                  struct ddp_err *err);
+
+/*
+ * The hosts of a job whose script this is, as cluster_find found it with
+ * launch_with: "a,b,c", which the caller frees. NULL: DDP_E_NOMEM, or the list
+ * has changed since.
+ */
+char *cluster_hosts(const struct cluster_env *env,
+                    const char *wanted,
+                    struct ddp_err *err);
 
 /*
  * Refuses the second of two launchers that a scheduler started on one host for

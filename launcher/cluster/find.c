@@ -321,6 +321,44 @@ int cluster_find(const struct cluster_env *env,
                : check_others(env, row, f, wanted, err);
 }
 
+/* -- the hosts of a script ------------------------------------------------- */
+
+/* "a,b,c"; NULL: no memory. */
+static char *join(const struct hosts *h)
+{
+    size_t cap = 1, used = 0;
+    for (int i = 0; i < h->n; i++)
+        cap += strlen(h->host[i].name) + 1;
+    char *text = calloc(1, cap);
+    for (int i = 0; i < h->n && text != NULL; i++)
+        used += (size_t)snprintf(text + used, cap - used, "%s%s", /* fits */
+                                 i > 0 ? "," : "", h->host[i].name);
+    return text;
+}
+
+char *cluster_hosts(const struct cluster_env *env,
+                    const char *wanted,
+                    struct ddp_err *err)
+{
+    struct hosts h = {.n = 0};
+    const char *from;
+    const struct cluster_row *row = first_row(env, wanted);
+    ddp_assert(row != NULL && row->launch_with != NULL);
+    const char *said = cluster_var(env, row->hosts, &from);
+    char *text = NULL, *joined = NULL;
+    if (said != NULL)
+        text = row->is_file ? env->read_file(said) : strdup(said);
+    if (text == NULL)
+        ddp_err_set(err, DDP_E_USAGE, "cannot read the list of hosts, %s",
+                    row->hosts);
+    else if (hosts_read(&h, row->form, text, err) == 0 &&
+             (joined = join(&h)) == NULL)
+        ddp_err_set(err, DDP_E_NOMEM, "no memory for a list of hosts");
+    free(text);
+    hosts_free(&h);
+    return joined;
+}
+
 /* -- two launchers on one host --------------------------------------------- */
 
 /* The largest number of "2(x3),1"; 0: it is no such list. */

@@ -1,20 +1,47 @@
-/* Schedulers that give a job a list of its hosts: PBS, LSF, Grid Engine. The
- * columns of the table have read it, with the place of this host. */
+/*
+ * Schedulers that give a job a list of its hosts: PBS, LSF, Grid Engine. The
+ * columns of the table have read it, with the place of this host. The script of
+ * such a job runs on the first of them.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "launcher/cluster/table_priv.h"
 
-/* A mark for the columns: this host must be in the list. */
+/*
+ * Whether this is the job's script, and not what a command of the scheduler
+ * started in the job, which inherits the variables of the script. PBS numbers
+ * tasks, and the script is the first; blaunch numbers its own. Where LSF keeps
+ * the first host for itself (CSM), that one is none of the job's. Grid Engine
+ * tells the list to the script only.
+ */
+static bool is_script(const struct cluster_env *env,
+                      const struct cluster_row *row)
+{
+    const char *from;
+    const char *task = cluster_var(env, "PBS_TASKNUM", &from);
+    if (strcmp(row->name, "pbs") == 0)
+        return task != NULL && strcmp(task, "1") == 0;
+    return strcmp(row->name, "lsf") != 0 ||
+           (cluster_var(env, "LSF_PM_TASKID", &from) == NULL &&
+            cluster_var(env, "CSM_ALLOCATION_ID", &from) == NULL);
+}
+
+/* A mark for the columns: this host must be in the list. The script of a job
+ * starts the launchers, and is none of them. */
 int cluster_own_place(const struct cluster_env *env,
                       const struct cluster_row *row,
                       struct cluster *f,
                       struct ddp_err *err)
 {
-    (void)env;
-    (void)row;
     (void)err;
     ddp_assert(f->rank_from != NULL);
+    if (f->rank > 0 || f->nnodes == 1 || row->launch_with == NULL ||
+        !is_script(env, row))
+        return 0;
+    f->script = true;
+    f->launch_with = row->launch_with;
+    f->rank_from = NULL;
     return 0;
 }
 

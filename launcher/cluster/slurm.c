@@ -33,24 +33,50 @@ name_step(const struct cluster_env *env, const char *step, struct cluster *f)
     cluster_name_run(f, id, "SLURM_JOB_ID");
 }
 
-/* A heterogeneous job: its script is told of the first component only. */
-static int check_components(const struct cluster_env *env,
-                            const struct cluster *f,
-                            struct ddp_err *err)
+/* Adds the nodes of component number i. */
+static int add_component(const struct cluster_env *env,
+                         struct cluster *f,
+                         int i,
+                         struct ddp_err *err)
+{
+    struct cluster component = {.nnodes = 0};
+    char name[64];
+    const char *from;
+    (void)snprintf(name, sizeof(name), "SLURM_JOB_NODELIST_HET_GROUP_%d", i);
+    const char *text = cluster_var(env, name, &from);
+    if (text == NULL)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s: %s is not set, so the nodes are not known",
+                           f->job, name);
+    if (cluster_take_hosts(&component, HOSTS_SLURM, text, name, NULL, err) < 0)
+        return -1;
+    f->component_nodes[i] = component.nnodes;
+    f->nnodes += component.nnodes;
+    return 0;
+}
+
+/* A heterogeneous job: its script is told of the first component as of any job,
+ * and of all of them under other names. */
+static int take_components(const struct cluster_env *env,
+                           struct cluster *f,
+                           struct ddp_err *err)
 {
     int n = 0;
     const char *from;
-    if (cluster_number(env, "SLURM_HET_SIZE", 1, 1000, &n, &from, err) < 0)
+    if (cluster_number(env, "SLURM_HET_SIZE", 1, CLUSTER_COMPONENTS_MAX, &n,
+                       &from, err) < 0)
         return -1;
     if (n <= 1)
         return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
-                       /* several: messages: ok */
-                       "SLURM_HET_SIZE=%d: %s has %d components, and this is "
-                       "its job script: start ddprun on all nodes by srun "
-                       "--het-group=0-%d --ntasks-per-node=1 ddprun ..., or "
-                       "add --standalone to use this node only",
-                       n, f->job, n, n - 1);
+    f->script = true;
+    f->script_of_one = false;
+    f->components = n;
+    f->nnodes = 0;
+    for (int i = 0; i < n; i++)
+        if (add_component(env, f, i, err) < 0)
+            return -1;
+    name_step(env, "het", f); /* each component is a step of its own */
+    return 0;
 }
 
 int cluster_slurm(const struct cluster_env *env,
@@ -83,7 +109,7 @@ int cluster_slurm(const struct cluster_env *env,
     f->script = script && n > 1;
     f->script_of_one = script && n == 1;
     if (script)
-        return check_components(env, f, err);
+        return take_components(env, f, err);
     name_step(env, cluster_var(env, "SLURM_STEP_ID", &from), f);
     return cluster_number(env, "SLURM_NODEID", 0, HOSTLIST_HOSTS_MAX - 1,
                           &f->rank, &f->rank_from, err) < 0

@@ -36,6 +36,7 @@ struct cluster_row {
     const char *local_size;
     const char *task_counts; /* of each node, as "2(x3),1" */
     const char *one_each;    /* how one launcher is started on each node */
+    const char *launch_with; /* starts a program on a host of the list */
     /* Fills in what the columns do not say, after them; NULL: nothing. */
     int (*refine)(const struct cluster_env *env,
                   const struct cluster_row *row,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/cluster/hostfile.h"
 #include "launcher/conf/output.h"
 #include "launcher/hw/nvml.h"
@@ -66,17 +67,22 @@ struct conf_found {
 enum conf_front_kind {
     CONF_FRONT_NONE,  /* it is a launcher */
     CONF_FRONT_SRUN,  /* in the script of a Slurm job of several nodes */
-    CONF_FRONT_HOSTS, /* --hosts, --hostfile */
+    CONF_FRONT_HOSTS, /* --hosts, --hostfile, the script of another job */
 };
 
 struct conf_front {
     enum conf_front_kind kind;
     int nodes;                 /* on which launchers are started */
     struct listed_hosts hosts; /* of HOSTS: as many; owned */
+    bool in_job;               /* of HOSTS: a scheduler's, in the script */
     const char *command;       /* of HOSTS: that starts a program there */
-    char endpoint[300];        /* of HOSTS: filled in for all, "": none */
-    char run_id[129];          /* the same */
-    int64_t timeout_us;        /* of HOSTS: for each host to answer */
+    int components;            /* of SRUN: steps, one for each; else 0 */
+    int component_nodes[CLUSTER_COMPONENTS_MAX]; /* of each */
+    /* Filled in for all launchers, "": none. Not of SRUN with one step. */
+    char endpoint[300];
+    char run_id[129];
+    int64_t timeout_us; /* of HOSTS: for each host to answer */
+    int fanout;         /* of HOSTS: from so many on as a tree; 0: never */
 };
 
 /* The GPU and the CPUs of one worker. */

@@ -7,6 +7,7 @@
 #ifndef LAUNCHER_CONF_CONF_PRIV_H
 #define LAUNCHER_CONF_CONF_PRIV_H
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/conf/conf.h"
 
 #define CONF_YEAR_US (INT64_C(31536000) * INT64_C(1000000))
@@ -17,15 +18,27 @@
  */
 int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err);
 
-/* Whether hosts are listed; DDP_E_USAGE if the list is empty; and what a list
- * fills in, as conf_cluster does. */
+/* Whether hosts are listed; DDP_E_USAGE if the list is empty; if there is none,
+ * and an option needs one; and what a list fills in, as conf_cluster does. */
 bool conf_has_hosts(const struct opts *o);
 int conf_check_hosts(const struct opts *o, struct ddp_err *err);
+int conf_check_unlisted(const struct conf *c,
+                        const struct opts *o,
+                        struct ddp_err *err);
 int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err);
 
-/* Becomes the front end of a job script with so many nodes. DDP_E_USAGE: the
- * options want more nodes. */
-int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err);
+/* Becomes the front end of the job script of Slurm that was found, or of one
+ * with a list of hosts, "a,b,c", on which `with` starts a program. What is
+ * offered has been filled in. DDP_E_USAGE: the options want more nodes. */
+int conf_script(struct conf *c,
+                struct opts *o,
+                const struct cluster *f,
+                struct ddp_err *err);
+int conf_list_script(struct conf *c,
+                     struct opts *o,
+                     const char *hosts,
+                     const char *with,
+                     struct ddp_err *err);
 
 /* Takes the CPUs that the step has if the scheduler bound this process to one
  * core, and notes it. Returns how many CPUs the step has here if those are one

@@ -150,8 +150,8 @@ static int fill_workers(const struct filling *l)
         return 0;
     return f->nproc_from != NULL ? offer_number(l, OPTIONS_nproc_per_node,
                                                 f->nproc, f->nproc_from)
-                                 : offer(l, OPTIONS_nproc_per_node, "gpu",
-                                         "the GPUs of this node, else 1");
+                                 : offer(l, OPTIONS_nproc_per_node, "gpu-or-1",
+                                         "the GPUs of this node");
 }
 
 /* By which interface the workers of several nodes reach each other, unless the
@@ -196,11 +196,51 @@ static int fill(const struct filling *l)
     return offer(l, OPTIONS_rdzv_id, f->run_id, f->run_id_from);
 }
 
+static int no_way(const struct filling *l, const char *command)
+{
+    bool ssh = strcmp(command, "ssh") == 0;
+    return ddp_err_set(l->err, DDP_E_USAGE,
+                       /* several: messages: ok */
+                       "%s has %d nodes, and this is its job script, which "
+                       "runs on one of them; %s%s, which would start ddprun on "
+                       "all of them, is not in PATH: add --launch_with=COMMAND "
+                       "with one that is, or --standalone to use this node "
+                       "only",
+                       l->f->job, l->f->nnodes, command, ssh ? "" : " or ssh");
+}
+
+/* The script of a job with a list of hosts: the scheduler's own command starts
+ * the launchers, or ssh where that is not there. */
+static int take_list_script(const struct filling *l,
+                            const struct cluster_env *env)
+{
+    char path[4096], word[64];
+    const struct cluster *f = l->f;
+    const char *with = f->launch_with;
+    (void)snprintf(word, sizeof(word), "%.63s", with);
+    word[strcspn(word, " ")] = '\0';
+    if (program_find(word, path, sizeof(path), NULL) < 0)
+        with = "ssh";
+    if (!conf_said(l->o, OPTIONS_launch_with) && strcmp(with, "ssh") == 0 &&
+        program_find(with, path, sizeof(path), NULL) < 0)
+        return no_way(l, word);
+    char *hosts = cluster_hosts(env, opts_text(l->o, OPTIONS_cluster), l->err);
+    int rc = hosts == NULL || fill(l) < 0
+                 ? -1
+                 : conf_list_script(l->c, l->o, hosts, with, l->err);
+    free(hosts);
+    return rc;
+}
+
 /* A job script runs on one of the nodes: it becomes the front end of all. */
-static int take_script(const struct filling *l)
+static int take_script(const struct filling *l, const struct cluster_env *env)
 {
     char path[4096];
     const struct cluster *f = l->f;
+    (void)snprintf(l->c->cluster_job, sizeof(l->c->cluster_job), "%.199s",
+                   f->job);
+    if (f->launch_with != NULL)
+        return take_list_script(l, env);
     if (program_find("srun", path, sizeof(path), NULL) < 0)
         return ddp_err_set(l->err, DDP_E_USAGE,
                            /* several: messages: ok */
@@ -210,9 +250,7 @@ static int take_script(const struct filling *l)
                            "%s ddprun ... outside of this container, or add "
                            "--standalone to use this node only",
                            f->job, f->nnodes, f->one_each);
-    (void)snprintf(l->c->cluster_job, sizeof(l->c->cluster_job), "%.199s",
-                   f->job);
-    return fill(l) < 0 ? -1 : conf_script(l->c, l->o, f->nnodes, l->err);
+    return fill(l) < 0 ? -1 : conf_script(l->c, l->o, f, l->err);
 }
 
 /* Slurm tells a job that it preempts by signalling its steps, and not its
@@ -253,22 +291,16 @@ static int check_cpu_bind(const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_cpu_bind, err);
 }
 
-int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
+/* No list of hosts was said. */
+static int ask_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
 {
     char host[256];
     struct cluster f;
     struct cluster_env env = environment(host);
     const char *name = opts_text(o, OPTIONS_cluster);
     bool nnodes = conf_said(o, OPTIONS_nnodes);
-    c->task_vars = strcmp(name, "none") == 0;
     c->in_task = cluster_is_here(&env, name);
-    if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0)
-        return -1;
-    if (conf_check_hosts(o, err) < 0)
-        return -1;
-    if (conf_has_hosts(o))
-        return conf_hosts(c, o, err);
-    if (is_alone(o))
+    if (conf_has_hosts(o) || is_alone(o))
         return 0;
     if (cluster_check_tasks(&env, name, err) < 0)
         return -1;
@@ -283,7 +315,7 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
         return 0;
     struct filling l = {.c = c, .o = o, .f = &f, .err = err};
     if (f.script)
-        return take_script(&l);
+        return take_script(&l, &env);
     if (fill(&l) < 0)
         return -1;
     if (f.rank_from != NULL)
@@ -292,6 +324,17 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
     if (c->found_len > 0)
         tell(c, o, &f, host);
     return 0;
+}
+
+int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    const char *name = opts_text(o, OPTIONS_cluster);
+    c->task_vars = strcmp(name, "none") == 0;
+    if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0 ||
+        conf_check_hosts(o, err) < 0 || ask_cluster(c, o, err) < 0)
+        return -1;
+    return conf_has_hosts(o) ? conf_hosts(c, o, err)
+                             : conf_check_unlisted(c, o, err);
 }
 
 /* -- CPUs ------------------------------------------------------------------ */

@@ -23,9 +23,15 @@ bool conf_has_hosts(const struct opts *o)
     return conf_said(o, OPTIONS_hosts) || conf_said(o, OPTIONS_hostfile);
 }
 
-/* Who gives one of these means a list of hosts, and has forgotten it. */
-static int check_list_is_there(const struct opts *o, struct ddp_err *err)
+/* Who gives one of these means a list of hosts, and has forgotten it. A
+ * launcher on a host has them from the front end, with two empty lists. */
+int conf_check_unlisted(const struct conf *c,
+                        const struct opts *o,
+                        struct ddp_err *err)
 {
+    if (c->front.kind == CONF_FRONT_HOSTS ||
+        o->value[OPTIONS_hosts].source == OPTS_FROM_LINE)
+        return 0;
     for (const int *id = options_of_front; *id >= 0; id++)
         if (o->value[*id].source == OPTS_FROM_LINE) {
             ddp_err_set(err, DDP_E_USAGE,
@@ -42,10 +48,8 @@ int conf_check_hosts(const struct opts *o, struct ddp_err *err)
 {
     bool hosts = o->value[OPTIONS_hosts].source == OPTS_FROM_LINE;
     bool file = o->value[OPTIONS_hostfile].source == OPTS_FROM_LINE;
-    if (conf_has_hosts(o) || (hosts && file))
+    if (conf_has_hosts(o) || hosts == file)
         return 0;
-    if (!hosts && !file)
-        return check_list_is_there(o, err);
     ddp_err_set(err, DDP_E_USAGE, "must not be empty");
     return conf_blame(o, hosts ? OPTIONS_hosts : OPTIONS_hostfile, err);
 }
@@ -94,14 +98,6 @@ static int check_others(const struct opts *o, struct ddp_err *err)
                                "launchers on all hosts: %s",
                                others[i].name, others[i].why);
     return 0;
-}
-
-int conf_script(struct conf *c, struct opts *o, int nodes, struct ddp_err *err)
-{
-    ddp_assert(nodes > 0);
-    c->front.kind = CONF_FRONT_SRUN;
-    c->front.nodes = nodes;
-    return check_others(o, err) < 0 ? -1 : check_enough(o, nodes, err);
 }
 
 /* -- the list -------------------------------------------------------------- */
@@ -175,11 +171,14 @@ static int check_export(const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-static int
-check_command(struct conf *c, const struct opts *o, struct ddp_err *err)
+/* `with`: unless another one was said. */
+static int take_command(struct conf *c,
+                        const struct opts *o,
+                        const char *with,
+                        struct ddp_err *err)
 {
     bool said = conf_said(o, OPTIONS_launch_with);
-    c->front.command = said ? opts_text(o, OPTIONS_launch_with) : "ssh";
+    c->front.command = said ? opts_text(o, OPTIONS_launch_with) : with;
     if (c->front.command[strspn(c->front.command, " \t")] != '\0')
         return 0;
     ddp_err_set(err, DDP_E_USAGE, "must be a command, such as ssh");
@@ -239,17 +238,73 @@ static int fill_run_id(struct conf *c, struct opts *o, struct ddp_err *err)
     return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
 }
 
-int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err)
+/* What is not filled in by now. */
+static int become_front(struct conf *c,
+                        struct opts *o,
+                        const char *with,
+                        struct ddp_err *err)
 {
-    if (check_others(o, err) < 0 || check_command(c, o, err) < 0 ||
-        check_export(o, err) < 0 || read_hosts(c, o, err) < 0)
+    if (check_others(o, err) < 0 || take_command(c, o, with, err) < 0 ||
+        check_export(o, err) < 0)
         return -1;
     c->front.kind = CONF_FRONT_HOSTS;
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
+    c->front.fanout = (int)opts_number(o, OPTIONS_launch_fanout);
     if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
         return -1;
     if (c->front.nodes == 1)
         return 0;
     return fill_endpoint(c, o, err) < 0 ? -1 : fill_backend(o, err);
+}
+
+int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err)
+{
+    return read_hosts(c, o, err) < 0 ? -1 : become_front(c, o, "ssh", err);
+}
+
+/* -- job scripts ----------------------------------------------------------- */
+
+/* What was filled in, for launchers that cannot find it themselves. */
+static void take_filled(struct conf *c, const struct opts *o)
+{
+    const struct opts_value *v = o->value;
+    if (v[OPTIONS_rdzv_endpoint].source == OPTS_FROM_OFFER)
+        (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint), "%.299s",
+                       opts_text(o, OPTIONS_rdzv_endpoint));
+    if (v[OPTIONS_rdzv_id].source == OPTS_FROM_OFFER)
+        (void)snprintf(c->front.run_id, sizeof(c->front.run_id), "%.128s",
+                       opts_text(o, OPTIONS_rdzv_id));
+}
+
+int conf_script(struct conf *c,
+                struct opts *o,
+                const struct cluster *f,
+                struct ddp_err *err)
+{
+    ddp_assert(f->nnodes > 0 && f->launch_with == NULL);
+    c->front.kind = CONF_FRONT_SRUN;
+    c->front.nodes = f->nnodes;
+    c->front.components = f->components;
+    memcpy(c->front.component_nodes, f->component_nodes,
+           sizeof(c->front.component_nodes));
+    if (f->components > 0)
+        take_filled(c, o);
+    return check_others(o, err) < 0 ? -1 : check_enough(o, f->nnodes, err);
+}
+
+int conf_list_script(struct conf *c,
+                     struct opts *o,
+                     const char *hosts,
+                     const char *with,
+                     struct ddp_err *err)
+{
+    take_filled(c, o);
+    c->front.in_job = true;
+    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0 ||
+        become_front(c, o, with, err) < 0)
+        return -1;
+    if (strcmp(c->front.command, "ssh") != 0)
+        c->front.fanout = 0; /* a scheduler's works from the first host only */
+    return 0;
 }

@@ -35,8 +35,13 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
 const int options_of_front[] = {
-    OPTIONS_hosts,          OPTIONS_hostfile, OPTIONS_launch_with,
-    OPTIONS_launch_timeout, OPTIONS_export,   -1,
+    OPTIONS_hosts,
+    OPTIONS_hostfile,
+    OPTIONS_launch_with,
+    OPTIONS_launch_timeout,
+    OPTIONS_launch_fanout,
+    OPTIONS_export,
+    -1,
 };
 
 /* torchrun's options, of all versions up to 2.15. A prefix that is unique among

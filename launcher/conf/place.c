@@ -238,24 +238,24 @@ static void note_own_gpus(struct placing *p)
 static int check_nproc(struct placing *p)
 {
     const char *text = opts_text(p->o, OPTIONS_nproc_per_node);
-    bool offered = p->o->value[OPTIONS_nproc_per_node].source ==
-                   OPTS_FROM_OFFER; /* by a scheduler: one if no GPU is found */
     bool automatic = strcmp(text, "auto") == 0;
+    bool or_one = strcmp(text, "gpu-or-1") == 0;
     int64_t n = 0;
     if (strcmp(text, "cpu") == 0) {
         n = count_cpus();
-    } else if (automatic || strcmp(text, "gpu") == 0) {
+    } else if (automatic || or_one || strcmp(text, "gpu") == 0) {
         n = find_gpus(p)->n;
         note_own_gpus(p);
         if (n == 0 && automatic)
             n = count_cpus();
-        if (n == 0 && offered)
+        if (n == 0 && or_one)
             n = 1;
         if (n == 0)
             no_gpu(p);
     } else if (!opts_read_int(text, 1, CONF_NPROC_MAX, &n)) {
         ddp_err_set(p->err, DDP_E_USAGE,
-                    "must be a whole number from 1 to %d, cpu, gpu or auto",
+                    "must be a whole number from 1 to %d, cpu, gpu, gpu-or-1 "
+                    "or auto",
                     CONF_NPROC_MAX);
     }
     p->c->nproc = (int)(n < CONF_NPROC_MAX ? n : CONF_NPROC_MAX);

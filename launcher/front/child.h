@@ -1,6 +1,7 @@
 /*
  * launcher/front/child: a command that a front end executes: ssh to one host,
- * or srun for all. The proxies behind it get orders by its stdin.
+ * or srun for all. The proxies behind it get orders by its stdin. It can be
+ * executed on another host (launcher/front/tree), and has no process then.
  */
 #ifndef LAUNCHER_FRONT_CHILD_H
 #define LAUNCHER_FRONT_CHILD_H
@@ -11,11 +12,14 @@
 #include <sys/types.h>
 
 #include "launcher/front/command.h"
+#include "launcher/front/orders.h"
 #include "launcher/front/streams.h"
 #include "rendezvous/base/err.h"
 
 #define CHILD_ORDERS_MAX (9u * 1024u * 1024u) /* ORDERS_BYTES_MAX and more */
 #define CHILD_LAST_US    1000000 /* its output may come so long after its end */
+
+struct front_link;
 
 enum child_state {
     CHILD_WAITS,    /* not executed yet */
@@ -26,10 +30,15 @@ enum child_state {
 
 struct front_child {
     enum child_state state;
-    const char *name;  /* for people: of the host, or "srun". Borrowed */
-    pid_t pid;         /* 0 unless STARTING or RUNS */
+    const char *name; /* for people: of the host, or "srun". Borrowed */
+    char mark[ORDERS_MARK_LEN + 1]; /* that its proxies have. The caller's */
+    bool again; /* its proxy lives, and is to be connected to again. The same */
+    pid_t pid;  /* 0 unless STARTING or RUNS, and executed here */
+    struct front_link *link; /* by which it is executed; NULL: here. Borrowed */
+    int number;              /* of it there */
     int status;        /* of ENDED: an exit status, 128 + N for signal N */
     int64_t since_us;  /* when it was executed; of ENDED: when it ended */
+    int64_t first_us;  /* when it was first; 0: never */
     int hellos, ends;  /* of proxies */
     int64_t asked_us;  /* when they were asked last; 0: never */
     int silent;        /* how often they were asked in vain, in a row */
@@ -65,11 +74,25 @@ int front_child_start(struct front_child *k,
                       uint64_t id,
                       struct ddp_err *err);
 
+/* The same, executed elsewhere. */
+void front_child_start_there(struct front_child *k,
+                             struct console *out,
+                             struct console *err_to,
+                             uint64_t id);
+void front_child_end_there(struct front_child *k, int status, int64_t now_us);
+
+/* As if it had not been executed; the orders that wait are dropped. It must
+ * have no process. */
+void front_child_again(struct front_child *k);
+
 /* In place of a start: ENDED, and nothing is to be told of it. */
 void front_child_skip(struct front_child *k);
 
 /* Writes orders as far as its stdin takes them. */
 void front_child_write(struct front_child *k);
+
+/* Closes its stdin, behind what that takes at once. */
+void front_child_hang_up(struct front_child *k);
 
 /* Whether it was executed and has not been reaped. */
 bool front_child_lives(const struct front_child *k);

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/conf/options.h"
 #include "launcher/front/proxy.h"
+#include "launcher/front/hub.h"
 #include "rendezvous/base/mono.h"
 
 /* -- words ----------------------------------------------------------------- */
@@ -130,7 +132,8 @@ static void add_ssh_options(struct command *w, int64_t timeout_us)
 static void for_host(struct command *w,
                      const struct conf *c,
                      const struct listed_host *host,
-                     const char *self)
+                     const char *self,
+                     const char *option)
 {
     char path[4 * 4096 + 8]; /* each byte may be a quote */
     for (const char *p = c->front.command; *p != '\0';) {
@@ -147,7 +150,7 @@ static void for_host(struct command *w,
     if (ssh)
         (void)quote(self, path, sizeof(path));
     command_add(w, ssh ? path : self);
-    command_add(w, PROXY_OPTION);
+    command_add(w, option);
 }
 
 /*
@@ -155,7 +158,8 @@ static void for_host(struct command *w,
  * may the first launcher that ends (wait). Workers want all CPUs of the node,
  * and stdin goes to all. What the environment or the job says is overridden.
  */
-static void for_step(struct command *w, const struct conf *c, const char *self)
+static void
+for_step(struct command *w, const struct conf *c, int i, const char *self)
 {
     static const char *const options[] = {
         "--ntasks-per-node=1",  "--cpu-bind=none", "--no-kill",
@@ -163,11 +167,15 @@ static void for_step(struct command *w, const struct conf *c, const char *self)
         "--input=all",          "--output=all",    "--error=all",
         "--export=ALL",         "--quiet",
     };
+    bool several = c->front.components > 0;
+    int nodes = several ? c->front.component_nodes[i] : c->front.nodes;
     command_add(w, "srun");
-    command_addf(w, "--nodes=%d", c->front.nodes);
-    command_addf(w, "--ntasks=%d", c->front.nodes);
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        command_add(w, options[i]);
+    if (several) /* a step of all would have stdin in the first only */
+        command_addf(w, "--het-group=%d", i);
+    command_addf(w, "--nodes=%d", nodes);
+    command_addf(w, "--ntasks=%d", nodes);
+    for (size_t k = 0; k < sizeof(options) / sizeof(options[0]); k++)
+        command_add(w, options[k]);
     command_add(w, self);
     command_add(w, PROXY_OPTION);
 }
@@ -179,9 +187,24 @@ void command_here(struct command *w,
 {
     ddp_assert(c->front.kind != CONF_FRONT_NONE);
     if (c->front.kind == CONF_FRONT_SRUN)
-        for_step(w, c, self);
+        for_step(w, c, i, self);
     else
-        for_host(w, c, &c->front.hosts.host[i], self);
+        for_host(w, c, &c->front.hosts.host[i], self, PROXY_OPTION);
+}
+
+void command_hub(struct command *w,
+                 const struct conf *c,
+                 int i,
+                 const char *self)
+{
+    ddp_assert(c->front.kind == CONF_FRONT_HOSTS);
+    for_host(w, c, &c->front.hosts.host[i], self, HUB_OPTION);
+}
+
+void command_own(struct command *w, const char *self)
+{
+    command_add(w, self);
+    command_add(w, PROXY_OPTION);
 }
 
 void command_name(const struct conf *c, char name[64])
@@ -209,13 +232,18 @@ static void
 add_place(struct command *w, const struct conf *c, const struct opts *o, int i)
 {
     const struct conf_front *f = &c->front;
-    const struct listed_host *host = &f->hosts.host[i];
-    command_add(w, "--hosts=");
-    command_add(w, "--hostfile=");
+    bool listed = f->kind == CONF_FRONT_HOSTS;
+    int slots = listed ? f->hosts.host[i].slots : 0;
+    if (listed) {
+        command_add(w, "--hosts=");
+        command_add(w, "--hostfile=");
+    }
     if (!is_said(o, OPTIONS_nnodes))
         command_addf(w, "--nnodes=%d", f->nodes);
-    if (!is_said(o, OPTIONS_nproc_per_node) && host->slots > 0)
-        command_addf(w, "--nproc_per_node=%d", host->slots);
+    if (!is_said(o, OPTIONS_nproc_per_node) && slots > 0)
+        command_addf(w, "--nproc_per_node=%d", slots);
+    else if (!is_said(o, OPTIONS_nproc_per_node) && (f->in_job || !listed))
+        command_add(w, "--nproc_per_node=gpu-or-1");
     if (f->run_id[0] != '\0')
         command_addf(w, "--rdzv_id=%s", f->run_id);
     if (f->nodes == 1)
@@ -225,7 +253,7 @@ add_place(struct command *w, const struct conf *c, const struct opts *o, int i)
     if (!is_said(o, OPTIONS_rdzv_backend))
         command_addf(w, "--rdzv_backend=%s",
                      c->backend == CONF_STATIC ? "static" : "c10d");
-    if (i < c->nnodes_max)
+    if (listed && i < c->nnodes_max)
         command_addf(w, "--node_rank=%d", i);
 }
 
@@ -237,14 +265,15 @@ void command_there(struct command *w,
                    int i)
 {
     int rest = o->dashes ? o->rest - 1 : o->rest; /* before the -- */
+    bool told = c->front.kind == CONF_FRONT_HOSTS || c->front.components > 0;
     ddp_assert(rest >= 1 && rest <= argc);
     command_add(w, "ddprun");
     for (int k = 1; k < argc; k++) {
-        if (k == rest && c->front.kind == CONF_FRONT_HOSTS)
+        if (k == rest && told)
             add_place(w, c, o, i);
         command_add(w, argv[k]);
     }
-    if (rest == argc && c->front.kind == CONF_FRONT_HOSTS)
+    if (rest == argc && told)
         add_place(w, c, o, i); /* --preflight needs no program */
 }
 
@@ -270,7 +299,20 @@ static bool is_front(const char *name, size_t len)
     return false;
 }
 
+/* Those of this host, of this session, and of the script's own task. */
+static bool is_of_here(const char *entry, size_t len)
+{
+    static const char names[] =
+        "HOSTNAME,HOST,PWD,OLDPWD,SHLVL,_,TMPDIR,XDG_RUNTIME_DIR,"
+        "XDG_SESSION_ID,DISPLAY,XAUTHORITY,TERM,SSH_CLIENT,SSH_CONNECTION,"
+        "SSH_TTY,SSH_AUTH_SOCK,CUDA_VISIBLE_DEVICES,HIP_VISIBLE_DEVICES,"
+        "ROCR_VISIBLE_DEVICES,NVIDIA_VISIBLE_DEVICES,PBS_TASKNUM,PBS_NODENUM,"
+        "PBS_VNODENUM,LS_JOBPID";
+    return is_listed(names, entry, len) || cluster_is_task_variable(entry);
+}
+
 void command_variables(struct command *w,
+                       const struct conf *c,
                        const struct opts *o,
                        char *const *env)
 {
@@ -278,7 +320,8 @@ void command_variables(struct command *w,
         is_said(o, OPTIONS_export) ? opts_text(o, OPTIONS_export) : NULL;
     for (; env != NULL && *env != NULL; env++) {
         size_t len = strcspn(*env, "=");
-        bool ours = strncmp(*env, "PET_", 4) == 0 ||
+        bool ours = (c->front.in_job && !is_of_here(*env, len)) ||
+                    strncmp(*env, "PET_", 4) == 0 ||
                     strncmp(*env, "DDPRUN_", 7) == 0 ||
                     is_listed("LOGLEVEL", *env, len);
         if ((*env)[len] == '=' && len > 0 && !is_front(*env, len) &&

@@ -25,13 +25,22 @@ command_addf(struct command *w, const char *fmt, ...);
 void command_free(struct command *w);
 
 /*
- * What is executed here for host number `i` of the list, or (SRUN) for all.
+ * What is executed here for host number `i` of the list, or (SRUN) for all, or
+ * for component number `i` of a job with several.
  * `self` is the path of this program, which must be the same there.
  */
 void command_here(struct command *w,
                   const struct conf *c,
                   int i,
                   const char *self);
+
+/* What is executed here for a hub on host number `i` (launcher/front/hub);
+ * and there, by that hub, for the host itself. */
+void command_hub(struct command *w,
+                 const struct conf *c,
+                 int i,
+                 const char *self);
+void command_own(struct command *w, const char *self);
 
 /* What is executed for a host, without its folder and options: "ssh". */
 void command_name(const struct conf *c, char name[64]);
@@ -45,8 +54,11 @@ void command_there(struct command *w,
                    char *const argv[],
                    int i);
 
-/* The variables of `env` that a host of the list gets. */
+/* The variables of `env` that a host of the list gets: in the script of a job
+ * all that are not this host's own, as from srun; else those that are asked
+ * for. */
 void command_variables(struct command *w,
+                       const struct conf *c,
                        const struct opts *o,
                        char *const *env);
 

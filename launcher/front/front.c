@@ -1,6 +1,5 @@
 /*
- * Happy path: a child (ssh, srun) is executed for each host, at most AT_ONCE
- * that have not answered yet, and each is told by its stdin what to start. Its
+ * Happy path: a child (ssh, srun) is executed for each host (hosts.c). Its
  * proxy says hello, later that its launcher has ended, and with what status.
  * When all children have ended, so does this process.
  *
@@ -32,264 +31,51 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "launcher/front/child.h"
-#include "launcher/front/orders.h"
+#include "launcher/front/front_priv.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/base/rng.h"
 
-#define AT_ONCE     32
 #define BEAT_US     MONO_S
-#define BEATS_MS    20000
 #define STARTING_US (3 * MONO_S)
 #define ASK_US      (5 * MONO_S)
 #define ASKED       2
 #define LATE_US     (15 * MONO_S)
 #define ON_WAY_US   MONO_S       /* a word, at most */
 #define UNREAD_US   (5 * MONO_S) /* to read what a full console held up */
-#define GRACE_MS    5000         /* more than the launcher's own */
 #define LEFT_US     (5 * MONO_S)
 #define RETRY_US    10000
 #define FLUSH_US    (10 * MONO_S)
 #define REST_US     (20 * MONO_MS)
 #define POLLED      3 /* descriptors of a child */
 
-/* Launchers that ended with another status than 0, or were lost. */
-struct front_gone {
-    int n;
-    int status;       /* the job's, if the others are ended for that */
-    int64_t since_us; /* when the last one was */
-    bool ordered;     /* one of them left: a signal, an operator */
-    bool few;         /* the others were ended */
-};
-
-struct front {
-    struct front_gone gone;
-    const struct conf *conf;
-    const struct opts *opts;
-    int argc;
-    char *const *argv;
-    char self[4096];
-    char mark[RNG_ID_LEN + 1];
-    char folder[4096];
-    struct console out, err;
-    struct console *err_to; /* one of the two */
-    int signal_fd;
-    sigset_t before;
-    struct front_child *child; /* n of them */
-    int n;
-    struct pollfd *fds; /* room for n * POLLED + 3 */
-    int turn;           /* the stream that is read first */
-    struct front_reports reports;
-    int failed;        /* children of which no proxy said hello */
-    int ended[256];    /* launchers, by their exit status */
-    int ends;          /* all of them */
-    int first;         /* the status of the first of them */
-    int64_t done_us;   /* when the first ended with success; 0: none has */
-    int64_t moved_us;  /* when output came last, or could not be shown ... */
-    uint64_t moved;    /* ... and how much the consoles had taken then */
-    int64_t beat_us;   /* when the next beat is due */
-    int64_t ending_us; /* since when all are told to end; 0: not */
-    int signo;         /* ... by this signal; 0: none */
-    bool noticed;      /* ... by a notice: workers are asked before */
-    int64_t ask_us;    /* when proxies are asked next */
-    bool unreachable;  /* it is ended since hosts could not be reached */
-};
-
-__attribute__((format(printf, 2, 3))) static void
-say(struct front *f, const char *fmt, ...)
-{
-    char text[1000];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* a long one is cut */
-    va_end(ap);
-    (void)console_say(f->err_to, "%s", text);
-}
-
-/* -- what hosts are told --------------------------------------------------- */
-
-static bool is_list(const struct front *f)
-{
-    return f->conf->front.kind == CONF_FRONT_HOSTS;
-}
-
-static int put_start(struct front *f, int i, struct ddp_err *err)
-{
-    static char *const none[] = {NULL};
-    extern char **environ;
-    struct command args = {.n = 0}, vars = {.n = 0};
-    int64_t grace_ms = f->conf->shutdown_timeout_us / MONO_MS + GRACE_MS;
-    command_there(&args, f->conf, f->opts, f->argc, f->argv, i);
-    if (is_list(f)) /* srun passes all of them on */
-        command_variables(&vars, f->opts, environ);
-    struct orders_start s = {
-        .beat_ms = is_list(f) ? BEATS_MS : 0,
-        .grace_ms =
-            grace_ms < ORDERS_TIME_MAX ? (int)grace_ms : ORDERS_TIME_MAX,
-        .step = !is_list(f),
-        .folder = is_list(f) ? f->folder : "",
-        .args = args.word,
-        .vars = vars.word != NULL ? vars.word : none,
-    };
-    memcpy(s.mark, f->mark, sizeof(s.mark));
-    int rc = args.failed || vars.failed
-                 ? ddp_err_set(err, DDP_E_NOMEM, "no memory for arguments")
-                 : orders_put_start(&f->child[i].orders, &s, err);
-    command_free(&args);
-    command_free(&vars);
-    return rc;
-}
-
-static void tell(struct front_child *k, enum order_kind kind, int signo)
-{
-    if (!front_child_lives(k))
-        return;
-    (void)orders_put(&k->orders, kind, signo); /* full: it has not started */
-    front_child_write(k);
-}
-
-static void tell_all(struct front *f, int signo)
-{
-    for (int i = 0; i < f->n; i++)
-        tell(&f->child[i], ORDER_SIGNAL, signo);
-}
-
-/* No child is executed any more, and all launchers are told to end. */
-static void end_all(struct front *f, int signo)
-{
-    if (f->ending_us == 0) {
-        f->ending_us = mono_now_us();
-        f->noticed = (f->conf->notices & SIGNALS_BIT(signo)) != 0;
-    }
-    for (int i = 0; i < f->n; i++)
-        if (f->child[i].state == CHILD_WAITS)
-            front_child_skip(&f->child[i]);
-    tell_all(f, signo);
-}
-
-/* Another launcher is gone. */
-static void lose(struct front *f, int status)
-{
-    f->gone.status = f->gone.n++ == 0 ? status : f->gone.status;
-    f->gone.since_us = mono_now_us();
-    f->gone.ordered |= status > 128 || status == ddp_code_exit(DDP_E_DRAINED);
-}
-
-/* When the others are ended if too few are left. */
-static int64_t few_at_us(const struct front *f)
-{
-    const struct conf *c = f->conf;
-    int64_t grace_us =
-        f->gone.ordered ? c->shutdown_timeout_us
-                        : mono_min(c->failure_grace_us, c->shutdown_timeout_us);
-    return f->gone.since_us + grace_us + LEFT_US;
-}
-
-/* -- what hosts say -------------------------------------------------------- */
-
-static void on_mark(void *ctx, const struct mark *m)
-{
-    struct front_child *k = ctx;
-    struct front *f = k->owner;
-    if (m->kind == MARK_HELLO) {
-        k->hellos++;
-        k->err.prefix = "";
-        if (k->state == CHILD_STARTING)
-            k->state = CHILD_RUNS;
-    } else if (m->kind == MARK_END) {
-        k->ends++;
-        f->first = f->ends++ == 0 ? m->status : f->first;
-        f->ended[m->status]++;
-        if (m->status != 0)
-            lose(f, m->status);
-        else if (f->done_us == 0)
-            f->done_us = mono_now_us();
-        f->ask_us = mono_now_us() + ASK_US; /* now most are about to end */
-    }
-}
-
-/* -- the start ------------------------------------------------------------- */
-
-/* Too few hosts are left for the job. */
-static void fail_child(struct front *f)
-{
-    int left = f->conf->front.nodes - ++f->failed;
-    if (!is_list(f) || left >= f->conf->nnodes_min || f->ending_us != 0)
-        return;
-    f->unreachable = true;
-    say(f, "at most %d host%s can be reached, and the job needs %d: ending it",
-        left, left == 1 ? "" : "s", f->conf->nnodes_min);
-    end_all(f, SIGTERM);
-}
-
-static int start_child(struct front *f, int i, struct ddp_err *err)
-{
-    struct command here = {.n = 0};
-    struct front_child *k = &f->child[i];
-    if (put_start(f, i, err) < 0)
-        return -1;
-    command_here(&here, f->conf, i, f->self);
-    int rc = front_child_start(k, &here, is_list(f), &f->before, &f->out,
-                               f->err_to, 2 * (uint64_t)i + 1, err);
-    command_free(&here);
-    if (rc < 0)
-        return -1;
-    k->err.mark = f->mark;
-    k->err.on_mark = on_mark;
-    k->err.ctx = k;
-    k->err.reports = is_list(f) ? &f->reports : NULL;
-    k->err.prefix = is_list(f) ? k->prefix : "";
-    front_child_write(k);
-    return 0;
-}
-
-static void start_some(struct front *f)
-{
-    int starting = 0;
-    struct ddp_err err;
-    for (int i = 0; i < f->n; i++)
-        starting += f->child[i].state == CHILD_STARTING;
-    for (int i = 0; i < f->n && starting < AT_ONCE; i++) {
-        struct front_child *k = &f->child[i];
-        if (k->state != CHILD_WAITS)
-            continue;
-        starting++;
-        if (start_child(f, i, &err) == 0)
-            continue;
-        say(f, "cannot start on %s: %s", k->name, err.text);
-        front_child_skip(k);
-        fail_child(f);
-    }
-}
-
 /* -- the end of a child ---------------------------------------------------- */
 
 static void tell_end(struct front *f, const struct front_child *k)
 {
     char name[64];
-    if (!is_list(f) || f->ending_us != 0)
+    if (!front_is_list(f) || f->ending_us != 0)
         return;
     command_name(f->conf, name);
     if (k->hellos == 0)
-        say(f, "cannot start on %s: %s ended with status %d%s", k->name, name,
-            k->status,
-            k->status == 127 ? " (is ddprun there under the same path?)" : "");
+        front_say(f, "cannot start on %s: %s ended with status %d%s", k->name,
+                  name, k->status,
+                  k->status == 127 ? " (is ddprun there under the same path?)"
+                                   : "");
     if (k->hellos <= k->ends)
         return;
-    say(f,
+    front_say(
+        f,
         "the connection to %s is lost (%s ended with status %d): its launcher "
         "ends",
         k->name, name, k->status);
-    lose(f, ddp_code_exit(DDP_E_PEER));
+    front_hosts_lose(f, ddp_code_exit(DDP_E_PEER));
 }
 
 /* Its last marks may still be in its pipe. */
@@ -298,24 +84,51 @@ static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
     bool over = front_child_is_over(k, now_us);
     if (!over || k->told)
         return;
+    if (k->link != NULL && k->hellos == 0 && f->ending_us == 0 &&
+        f->done_us == 0) {
+        front_hosts_take_back(f, k);
+        return;
+    }
+    if (k->link != NULL && k->hellos > k->ends) {
+        front_hosts_again(f, k);
+        return;
+    }
     k->told = true;
     tell_end(f, k);
     if (k->hellos == 0)
-        fail_child(f);
+        front_hosts_fail(f);
+}
+
+/* Since its first try, from wherever that was. */
+static int64_t answer_at_us(const struct front *f, const struct front_child *k)
+{
+    int64_t timeout_us = f->conf->front.timeout_us;
+    return k->link != NULL || k->again
+               ? k->since_us + timeout_us / FRONT_THROUGH_SHARE
+               : k->first_us + timeout_us;
 }
 
 static void
 look_at_start(struct front *f, struct front_child *k, int64_t now_us)
 {
-    if (k->state != CHILD_STARTING || k->told || !is_list(f) ||
-        f->ending_us != 0 || now_us < k->since_us + f->conf->front.timeout_us ||
+    if (k->state != CHILD_STARTING || k->told || !front_is_list(f) ||
+        f->ending_us != 0 || now_us < answer_at_us(f, k) ||
         now_us < k->err.full_us + UNREAD_US)
         return;
-    say(f, "cannot start on %s: no answer within %.12g s", k->name,
-        (double)f->conf->front.timeout_us / (double)MONO_S);
+    if (k->link != NULL) {
+        front_tree_kill(k);
+        front_hosts_take_back(f, k);
+        return;
+    }
+    if (k->again) {
+        front_tree_kill(k); /* then it is lost */
+        return;
+    }
+    front_say(f, "cannot start on %s: no answer within %.12g s", k->name,
+              (double)f->conf->front.timeout_us / (double)MONO_S);
     k->told = true;
-    front_child_kill(k, SIGKILL);
-    fail_child(f);
+    front_tree_kill(k);
+    front_hosts_fail(f);
 }
 
 /* When a child that was told to end is killed. */
@@ -334,8 +147,18 @@ static void look_at_late(struct front *f, struct front_child *k, int64_t now_us)
     if (!front_child_lives(k) || now_us < kill_at_us(f, k))
         return;
     if (k->state == CHILD_RUNS)
-        say(f, "%s does not end: giving it up", k->name);
-    front_child_kill(k, SIGKILL);
+        front_say(f, "%s does not end: giving it up", k->name);
+    front_tree_kill(k);
+}
+
+/* When the others are ended if too few are left. */
+static int64_t few_at_us(const struct front *f)
+{
+    const struct conf *c = f->conf;
+    int64_t grace_us =
+        f->gone.ordered ? c->shutdown_timeout_us
+                        : mono_min(c->failure_grace_us, c->shutdown_timeout_us);
+    return f->gone.since_us + grace_us + LEFT_US;
 }
 
 /* Too few launchers are left, and do not end by themselves. */
@@ -346,12 +169,13 @@ static void look_at_gone(struct front *f, int64_t now_us)
         left >= f->conf->nnodes_min || now_us < few_at_us(f))
         return;
     f->gone.few = true;
-    say(f,
+    front_say(
+        f,
         "%d launcher%s ended without success, so at most %d %s left, and the "
         "job needs %d: ending it",
         f->gone.n, f->gone.n == 1 ? "" : "s", left, left == 1 ? "is" : "are",
         f->conf->nnodes_min);
-    end_all(f, SIGTERM);
+    front_hosts_end(f, SIGTERM);
 }
 
 /* -- after a success ------------------------------------------------------- */
@@ -368,17 +192,18 @@ static int count_answered(const struct front *f)
  * may not be read yet. */
 static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
 {
-    if (k->state == CHILD_WAITS)
+    if (k->state == CHILD_WAITS && !k->again)
         front_child_skip(k);
-    if (k->state != CHILD_STARTING || k->told ||
+    if (k->state != CHILD_STARTING || k->told || k->again ||
         now_us < f->done_us + ON_WAY_US ||
         now_us < k->err.full_us + UNREAD_US ||
         count_answered(f) < f->conf->nnodes_min)
         return;
-    say(f, "giving up %s, which has not answered: the job succeeded without it",
+    front_say(
+        f, "giving up %s, which has not answered: the job succeeded without it",
         k->name);
     k->told = true;
-    front_child_kill(k, SIGKILL);
+    front_tree_kill(k);
 }
 
 /* Launchers that have not ended, those of lost hosts left out. */
@@ -406,27 +231,27 @@ static void look_at_done(struct front *f, int64_t now_us)
     watch_output(f, now_us);
     if (f->done_us == 0 || f->ending_us != 0)
         return;
-    for (int i = 0; i < f->n && is_list(f); i++)
+    for (int i = 0; i < f->n && front_is_list(f); i++)
         leave_out(f, &f->child[i], now_us);
     int n = count_launchers(f);
     int64_t since_us = f->moved_us > f->done_us ? f->moved_us : f->done_us;
     if (n == 0 || now_us < since_us + f->conf->shutdown_timeout_us + LEFT_US)
         return;
-    say(f, "the job succeeded, and %d launcher%s not end: ending %s", n,
-        n == 1 ? " does" : "s do", n == 1 ? "it" : "them");
-    end_all(f, SIGTERM);
+    front_say(f, "the job succeeded, and %d launcher%s not end: ending %s", n,
+              n == 1 ? " does" : "s do", n == 1 ? "it" : "them");
+    front_hosts_end(f, SIGTERM);
 }
 
 /* -- time ------------------------------------------------------------------ */
 
 static void beat(struct front *f, int64_t now_us)
 {
-    if (!is_list(f) || now_us < f->beat_us)
+    if (!front_is_list(f) || now_us < f->beat_us)
         return;
     f->beat_us = now_us + BEAT_US;
     for (int i = 0; i < f->n; i++)
         if (buf_len(&f->child[i].orders) == 0)
-            tell(&f->child[i], ORDER_BEAT, 0);
+            front_hosts_tell(&f->child[i], ORDER_BEAT, 0);
 }
 
 static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
@@ -436,11 +261,11 @@ static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
     k->silent = front_child_answered(k) ? 0 : k->silent + 1;
     k->asked_us = now_us;
     if (k->silent < ASKED) {
-        tell(k, ORDER_ASK, 0);
+        front_hosts_tell(k, ORDER_ASK, 0);
         return;
     }
-    say(f, "%s does not answer any more: giving it up", k->name);
-    front_child_kill(k, SIGKILL);
+    front_say(f, "%s does not answer any more: giving it up", k->name);
+    front_tree_kill(k);
 }
 
 static void ask(struct front *f, int64_t now_us)
@@ -457,6 +282,8 @@ static void look(struct front *f)
     int64_t now_us = mono_now_us();
     beat(f, now_us);
     ask(f, now_us);
+    for (int i = 0; i < f->links; i++)
+        front_link_look(&f->link[i], now_us);
     look_at_gone(f, now_us);
     look_at_done(f, now_us);
     for (int i = 0; i < f->n; i++) {
@@ -478,11 +305,11 @@ static void pause_all(struct front *f)
     sigset_t stop;
     (void)sigemptyset(&stop);
     (void)sigaddset(&stop, SIGTSTP);
-    tell_all(f, SIGTSTP);
+    front_hosts_tell_all(f, SIGTSTP);
     (void)raise(SIGTSTP); /* which is blocked as yet */
     (void)sigprocmask(SIG_UNBLOCK, &stop, NULL);
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
-    tell_all(f, SIGCONT);
+    front_hosts_tell_all(f, SIGCONT);
 }
 
 static void pass_on(struct front *f, int signo)
@@ -490,14 +317,14 @@ static void pass_on(struct front *f, int signo)
     bool again = f->ending_us != 0;
     if ((f->conf->signals & SIGNALS_BIT(signo)) == 0 &&
         (SIGNALS_USUAL & SIGNALS_BIT(signo)) == 0) {
-        tell_all(f, signo);
+        front_hosts_tell_all(f, signo);
         return;
     }
-    end_all(f, signo);
+    front_hosts_end(f, signo);
     f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
         if (f->child[i].state == CHILD_STARTING)
-            front_child_kill(&f->child[i], SIGKILL);
+            front_tree_kill(&f->child[i]);
 }
 
 static void hear_signals(struct front *f)
@@ -545,24 +372,28 @@ static int add_console(struct front *f, const struct console *c, int n)
     return n + 1;
 }
 
+static int add_child(struct front *f, const struct front_child *k, int n)
+{
+    const struct front_stream *out = &k->out, *err = &k->err;
+    f->fds[n] = (struct pollfd){.fd = buf_len(&k->orders) > 0 ? k->in_fd : -1,
+                                .events = POLLOUT};
+    f->fds[n + 1] = (struct pollfd){
+        .fd = front_stream_wants(out) ? out->fd : -1, .events = POLLIN};
+    f->fds[n + 2] = (struct pollfd){
+        .fd = front_stream_wants(err) ? err->fd : -1, .events = POLLIN};
+    return n + POLLED;
+}
+
 static int fill_fds(struct front *f)
 {
     int n = 0;
     f->fds[n++] = (struct pollfd){.fd = f->signal_fd, .events = POLLIN};
     n = add_console(f, &f->out, n);
     n = add_console(f, f->err_to, n);
-    for (int i = 0; i < f->n; i++) {
-        const struct front_child *k = &f->child[i];
-        bool writes = buf_len(&k->orders) > 0;
-        f->fds[n++] =
-            (struct pollfd){.fd = writes ? k->in_fd : -1, .events = POLLOUT};
-        f->fds[n++] =
-            (struct pollfd){.fd = front_stream_wants(&k->out) ? k->out.fd : -1,
-                            .events = POLLIN};
-        f->fds[n++] =
-            (struct pollfd){.fd = front_stream_wants(&k->err) ? k->err.fd : -1,
-                            .events = POLLIN};
-    }
+    for (int i = 0; i < f->n; i++)
+        n = add_child(f, &f->child[i], n);
+    for (int i = 0; i < f->links; i++)
+        n = add_child(f, &f->link[i].via, n);
     return n;
 }
 
@@ -573,7 +404,8 @@ static int patience_ms(const struct front *f)
     for (int i = 0; i < f->n; i++) {
         const struct front_child *k = &f->child[i];
         soon |= buf_len(&k->out.held) + buf_len(&k->err.held) > 0;
-        soon |= k->state == CHILD_ENDED && (k->out.fd >= 0 || k->err.fd >= 0);
+        soon |= k->state == CHILD_ENDED && (front_stream_is_open(&k->out) ||
+                                            front_stream_is_open(&k->err));
     }
     return (int)((soon ? REST_US : BEAT_US / 4) / MONO_MS);
 }
@@ -599,14 +431,43 @@ static void hear_children(struct front *f)
     }
 }
 
-static bool is_over(const struct front *f)
+static void hear_links(struct front *f)
+{
+    int64_t now_us = mono_now_us();
+    for (int i = 0; i < f->links; i++) {
+        const struct pollfd *p = &f->fds[3 + (f->n + i) * POLLED];
+        if (p[0].fd >= 0 && p[0].revents != 0)
+            front_child_write(&f->link[i].via);
+        for (int k = 0; k < 2; k++)
+            if (p[1 + k].fd >= 0 && p[1 + k].revents != 0)
+                front_link_read(&f->link[i], k, now_us);
+    }
+}
+
+/* Links end when nothing needs them; one that does not is cut. */
+static bool are_links_over(struct front *f)
+{
+    bool over = true;
+    int64_t now_us = mono_now_us();
+    f->over_us = f->over_us == 0 ? now_us : f->over_us;
+    for (int i = 0; i < f->links; i++) {
+        front_child_hang_up(&f->link[i].via);
+        if (now_us >= f->over_us + STARTING_US)
+            front_link_cut(&f->link[i]);
+        over &= !front_child_lives(&f->link[i].via);
+    }
+    return over;
+}
+
+static bool is_over(struct front *f)
 {
     for (int i = 0; i < f->n; i++) {
         const struct front_child *k = &f->child[i];
-        if (k->state != CHILD_ENDED || k->out.fd >= 0 || k->err.fd >= 0)
+        if (k->state != CHILD_ENDED || front_stream_is_open(&k->out) ||
+            front_stream_is_open(&k->err))
             return false;
     }
-    return true;
+    return are_links_over(f);
 }
 
 static void flush(struct front *f)
@@ -620,14 +481,15 @@ static void flush(struct front *f)
 static void run(struct front *f)
 {
     while (!is_over(f)) {
-        if (f->ending_us == 0 && f->done_us == 0)
-            start_some(f);
+        front_hosts_start(f);
         flush(f);
         int n = fill_fds(f);
         if (poll(f->fds, (nfds_t)n, patience_ms(f)) < 0 && errno != EINTR)
             (void)usleep(RETRY_US); /* no memory: what is readable stays so */
-        else
+        else {
             hear_children(f);
+            hear_links(f);
+        }
         hear_signals(f);
         look(f);
     }
@@ -665,7 +527,7 @@ static int status_of(const struct front *f)
         return most;
     if (f->signo > 0)
         return 128 + f->signo;
-    if (!is_list(f) && f->child[0].status != 0)
+    if (!front_is_list(f) && f->child[0].status != 0)
         return f->child[0].status;
     return ddp_code_exit(DDP_E_PEER);
 }
@@ -685,23 +547,6 @@ static int find_self(struct front *f, struct ddp_err *err)
     return 0;
 }
 
-static int make_children(struct front *f, struct ddp_err *err)
-{
-    f->n = is_list(f) ? f->conf->front.nodes : 1;
-    f->child = calloc((size_t)f->n, sizeof(*f->child));
-    f->fds = calloc((size_t)f->n * POLLED + 3, sizeof(*f->fds));
-    if (f->child == NULL || f->fds == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
-    for (int i = 0; i < f->n; i++) {
-        struct front_child *k = &f->child[i];
-        front_child_init(k, is_list(f) ? f->conf->front.hosts.host[i].name
-                                       : "srun");
-        k->owner = f;
-        (void)snprintf(k->prefix, sizeof(k->prefix), "%s: ", k->name);
-    }
-    return 0;
-}
-
 static int init(struct front *f,
                 const struct conf *c,
                 const struct opts *o,
@@ -711,20 +556,30 @@ static int init(struct front *f,
 {
     *f = (struct front){.conf = c, .opts = o, .argc = argc, .argv = argv};
     rng_id(f->mark);
-    return find_self(f, err) < 0 || make_children(f, err) < 0 ? -1 : 0;
+    if (find_self(f, err) < 0 || front_hosts_init(f, err) < 0)
+        return -1;
+    f->fds = calloc((size_t)(f->n + f->links) * POLLED + 3, sizeof(*f->fds));
+    if (f->fds == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
+    return 0;
 }
 
 static void tell_start(struct front *f)
 {
     char name[64];
     const struct conf *c = f->conf;
-    if (!is_list(f)) {
-        say(f, "%s: starting on its %d node%s with srun", c->cluster_job,
-            c->front.nodes, c->front.nodes == 1 ? "" : "s");
+    if (!front_is_list(f)) {
+        front_say(f, "%s: starting on its %d node%s with srun", c->cluster_job,
+                  c->front.nodes, c->front.nodes == 1 ? "" : "s");
         return;
     }
     command_name(f->conf, name);
-    say(f, "starting on %d host%s with %s", f->n, f->n == 1 ? "" : "s", name);
+    if (c->front.in_job)
+        front_say(f, "%s: starting on its %d host%s with %s", c->cluster_job,
+                  f->n, f->n == 1 ? "" : "s", name);
+    else
+        front_say(f, "starting on %d host%s with %s", f->n,
+                  f->n == 1 ? "" : "s", name);
 }
 
 int front_run(const struct conf *c,
@@ -748,13 +603,11 @@ int front_run(const struct conf *c,
     tell_start(&f);
     run(&f);
     if (f.reports.repeated > 0)
-        say(&f, "%d other launcher%s reported the same", f.reports.repeated,
-            f.reports.repeated == 1 ? "" : "s");
+        front_say(&f, "%d other launcher%s reported the same",
+                  f.reports.repeated, f.reports.repeated == 1 ? "" : "s");
     drain(&f);
     int status = status_of(&f);
-    for (int i = 0; i < f.n; i++)
-        front_child_free(&f.child[i]);
-    free(f.child);
+    front_hosts_free(&f);
     free(f.fds);
     return status;
 }
@@ -781,7 +634,7 @@ int front_dry_run(const struct conf *c,
         command_free(&a);
         command_free(&b);
     }
-    free(f.child);
+    front_hosts_free(&f);
     free(f.fds);
     return fflush(stdout) == 0 ? 0 : ddp_code_exit(DDP_E_IO);
 }

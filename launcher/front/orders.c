@@ -43,7 +43,7 @@ int orders_put_start(struct buf *b,
                            ORDERS_WORDS_MAX, ORDERS_BYTES_MAX);
     int len = snprintf(line, sizeof(line), "%s %d %s %d %d %d %d %d %zu\n",
                        FIRST_WORD, VERSION, s->mark, s->beat_ms, s->grace_ms,
-                       s->step ? 1 : 0, n_args, n_vars, bytes);
+                       (int)s->how, n_args, n_vars, bytes);
     if (buf_put(b, line, (size_t)len) < 0 ||
         buf_put(b, s->folder, strlen(s->folder) + 1) < 0 ||
         put_words(b, s->args) < 0 || put_words(b, s->vars) < 0)
@@ -62,7 +62,9 @@ bool orders_put(struct buf *b, enum order_kind kind, int signo)
                        signo);
     else
         (void)snprintf(line, sizeof(line), "%s\n",
-                       kind == ORDER_ASK ? "ask" : "beat");
+                       kind == ORDER_ASK    ? "ask"
+                       : kind == ORDER_GONE ? "gone"
+                                            : "beat");
     return buf_put(b, line, strlen(line)) == 0;
 }
 
@@ -89,7 +91,7 @@ static bool is_mark(const char *word)
 
 int orders_read_line(struct orders_start *s, char *line, struct ddp_err *err)
 {
-    int64_t version, beat, grace, step, args, vars, bytes;
+    int64_t version, beat, grace, how, args, vars, bytes;
     char *next = line;
     *s = (struct orders_start){.beat_ms = 0};
     if (strcmp(strsep(&next, " "), FIRST_WORD) != 0 ||
@@ -99,7 +101,7 @@ int orders_read_line(struct orders_start *s, char *line, struct ddp_err *err)
     const char *mark = strsep(&next, " ");
     if (!is_mark(mark) || !take_number(&next, ORDERS_TIME_MAX, &beat) ||
         !take_number(&next, ORDERS_TIME_MAX, &grace) ||
-        !take_number(&next, 1, &step) ||
+        !take_number(&next, ORDERS_HELD, &how) ||
         !take_number(&next, ORDERS_WORDS_MAX, &args) ||
         !take_number(&next, ORDERS_WORDS_MAX - args, &vars) ||
         !take_number(&next, ORDERS_BYTES_MAX, &bytes) || next != NULL ||
@@ -108,7 +110,7 @@ int orders_read_line(struct orders_start *s, char *line, struct ddp_err *err)
     memcpy(s->mark, mark, sizeof(s->mark));
     s->beat_ms = (int)beat;
     s->grace_ms = (int)grace;
-    s->step = step != 0;
+    s->how = (enum orders_how)how;
     s->n_args = (int)args;
     s->n_vars = (int)vars;
     s->bytes = (size_t)bytes;
@@ -150,6 +152,8 @@ enum order_kind orders_read(const char *line, int *signo)
         return ORDER_BEAT;
     if (strcmp(line, "ask") == 0)
         return ORDER_ASK;
+    if (strcmp(line, "gone") == 0)
+        return ORDER_GONE;
     if (strncmp(line, signal_word, strlen(signal_word)) != 0 ||
         !opts_read_int(line + strlen(signal_word), 1, SIGNO_MAX, &n))
         return ORDER_WRONG;

@@ -3,11 +3,12 @@
  * it on a host (launcher/front/proxy), over that one's stdin: first what to
  * start, then orders. Pure.
  *
- *     ddprun-front 1 MARK BEAT_MS GRACE_MS STEP ARGS VARIABLES BYTES
+ *     ddprun-front 1 MARK BEAT_MS GRACE_MS HOW ARGS VARIABLES BYTES
  *     BYTES bytes: the folder, each argument and each variable, with NULs
  *     signal 15
  *     beat
  *     ask
+ *     gone
  *
  * Standard input needs no port, no name and no secret: ssh, srun and their like
  * carry it, and its end is the end of the front end.
@@ -27,13 +28,19 @@
 #define ORDERS_WORDS_MAX 100000               /* arguments and variables */
 #define ORDERS_TIME_MAX  86400000             /* ms */
 
+enum orders_how {
+    ORDERS_PLAIN,
+    ORDERS_STEP, /* a scheduler may signal all processes here itself */
+    ORDERS_HELD, /* if the connection is lost, another one is waited for */
+};
+
 /* What to start, and how it is held. */
 struct orders_start {
     char mark[ORDERS_MARK_LEN + 1]; /* before what the proxy says */
     int beat_ms;  /* no word for so long: the front end is gone; 0: its end is
                      told by the end of stdin only */
     int grace_ms; /* from SIGTERM to SIGKILL when it is gone */
-    bool step;    /* a scheduler may signal all processes here itself */
+    enum orders_how how;
     int n_args;
     int n_vars;
     size_t bytes;
@@ -46,6 +53,7 @@ enum order_kind {
     ORDER_BEAT,
     ORDER_SIGNAL,
     ORDER_ASK,   /* whether it is there: a mark says so */
+    ORDER_GONE,  /* the front end is: of a hub, whose own connection ended */
     ORDER_WRONG, /* not a line of a front end's */
 };
 

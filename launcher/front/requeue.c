@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -36,10 +37,26 @@ static const char script[] = "jobs=$(scontrol show job -o \"$1\") || exit 1\n"
                              "scontrol requeue \"$1\" ;; esac\n"
                              "exit 9\n";
 
+/* Each component of a heterogeneous job can be a step of its own, with a first
+ * node: only that of component 0 is the job's. */
+static bool is_later_component(void)
+{
+    const char *nodes = getenv("SLURM_JOB_NODELIST");
+    for (int i = 1; i < CLUSTER_COMPONENTS_MAX && nodes != NULL; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "SLURM_JOB_NODELIST_HET_GROUP_%d",
+                       i);
+        const char *others = getenv(name);
+        if (others != NULL && strcmp(others, nodes) == 0)
+            return true;
+    }
+    return false;
+}
+
 static bool is_first_node(void)
 {
     const char *node = getenv("SLURM_NODEID");
-    return node == NULL || strcmp(node, "0") == 0;
+    return (node == NULL || strcmp(node, "0") == 0) && !is_later_component();
 }
 
 /* Whether it ended because the scheduler wanted that, and no person. */

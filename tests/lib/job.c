@@ -1,3 +1,6 @@
+/* links: launcher/front/hosts launcher/front/tree launcher/front/hub */
+/* links: launcher/front/frames launcher/front/fan launcher/front/again */
+/* links: launcher/front/pump */
 /* links: launcher/front/front launcher/front/child launcher/front/command */
 /* links: launcher/front/orders launcher/front/marks launcher/front/streams */
 /* links: launcher/front/proxy launcher/output/console launcher/output/lines */
@@ -17,6 +20,7 @@
 
 #include "launcher/conf/options.h"
 #include "launcher/front/front.h"
+#include "launcher/front/hub.h"
 #include "launcher/front/proxy.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -213,6 +217,10 @@ int job_role(int argc, char *argv[])
     if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0) {
         log_init("ddprun");
         return proxy_main();
+    }
+    if (argc == 2 && strcmp(argv[1], HUB_OPTION) == 0) {
+        log_init("ddprun");
+        return hub_main();
     }
     return strcmp(argv[0], "ddprun") == 0 ? job_launcher(argc, argv) : -1;
 }

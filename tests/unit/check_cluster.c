@@ -98,6 +98,10 @@ static void found_text(const struct cluster *f, char out[1024])
         n += (size_t)snprintf(out + n, 1024 - n, " %s", f->run_id);
     if (f->script)
         n += (size_t)snprintf(out + n, 1024 - n, " script");
+    if (f->launch_with != NULL)
+        n += (size_t)snprintf(out + n, 1024 - n, " with %s", f->launch_with);
+    for (int i = 0; i < f->components; i++)
+        n += (size_t)snprintf(out + n, 1024 - n, " +%d", f->component_nodes[i]);
     if (f->interface_from != NULL)
         n += (size_t)snprintf(out + n, 1024 - n, " by %s", f->interface);
     while (n > 0 && out[n - 1] == ',')
@@ -111,6 +115,9 @@ static void found_text(const struct cluster *f, char out[1024])
 #define SCRIPT                                                                 \
     "SLURM_JOB_ID=17;SLURM_JOB_NUM_NODES=3;SLURM_JOB_NODELIST=n[1-3];"         \
     "SLURM_NODEID=0;SLURM_PROCID=0;SLURM_LOCALID=0"
+#define HET(first, second)                                                     \
+    "SLURM_HET_SIZE=2;SLURM_JOB_NODELIST_HET_GROUP_0=" first                   \
+    ";SLURM_JOB_NODELIST_HET_GROUP_1=" second ";" SCRIPT
 #define OMPI(size, rank)                                                       \
     "OMPI_COMM_WORLD_SIZE=" size ";OMPI_COMM_WORLD_RANK=" rank
 #define HYDRA(size, rank)                                                      \
@@ -208,7 +215,11 @@ static const struct row rows[] = {
     {"SLURM_JOB_NUM_NODES=;" SCRIPT, NULL, NULL, "Slurm job 17: SLURM_JOB_NUM_NODES is not set"},
     {"SLURM_JOB_NODELIST=n1;" SCRIPT, NULL, NULL, "SLURM_JOB_NUM_NODES=3, but SLURM_JOB_NODELIST=n1 has 1 host"},
     {"SLURM_STEP_ID=4294967290;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n1;" SCRIPT, NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17 script"},
-    {"SLURM_HET_SIZE=2;" SCRIPT, NULL, NULL, "SLURM_HET_SIZE=2: Slurm job 17 has 2 components, and this is its job script: start ddprun on all nodes by srun --het-group=0-1"},
+    {HET("n[1-3]", "m1"), NULL, NULL, "slurm 4 nodes, n1:23017, slurm-17.het script +3 +1"},
+    {"SLURM_JOB_NUM_NODES=1;SLURM_JOB_NODELIST=n1;SLURM_RESTART_COUNT=2;" HET("n1", "m[1-2]"), NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17.het.2 script +1 +2"},
+    {HET("n[1-3]", ""), NULL, NULL, "Slurm job 17: SLURM_JOB_NODELIST_HET_GROUP_1 is not set, so the nodes are not known"},
+    {HET("n[1-3]", "m["), NULL, NULL, "SLURM_JOB_NODELIST_HET_GROUP_1: '[': a ']' is missing"},
+    {"SLURM_HET_SIZE=65;" SCRIPT, NULL, NULL, "SLURM_HET_SIZE=65: must be a whole number from 1 to 64"},
     {"SLURM_HET_SIZE=1;" SCRIPT, NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17 script"},
     {"SLURM_HET_SIZE=x;" SCRIPT, NULL, NULL, "SLURM_HET_SIZE=x: must be a whole number"},
     {"SLURM_STEP_ID=4294967291;" SCRIPT, NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17 script"},
@@ -323,6 +334,11 @@ static const struct row rows[] = {
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", NULL, NULL, "pbs 2 nodes, node 1, n1:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", "n1.site.org", NULL, "pbs 2 nodes, node 0, n1:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", "N1", NULL, "pbs 2 nodes, node 0, n1:23004, pbs-4.head"},
+    /* the script; what pbsdsh starts; another host; a job of one host */
+    {"PBS_TASKNUM=1;PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", "n1", NULL, "pbs 2 nodes, n1:23004, pbs-4.head script with ssh"},
+    {"PBS_TASKNUM=2;PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", "n1", NULL, "pbs 2 nodes, node 0, n1:23004, pbs-4.head"},
+    {"PBS_TASKNUM=1;PBS_JOBID=4.head;PBS_NODEFILE=/pbs/two", NULL, NULL, "pbs 2 nodes, node 1, n1:23004, pbs-4.head"},
+    {"PBS_TASKNUM=1;PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/mixed", NULL, NULL, "pbs 2 nodes, node 1, n1.site:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", "n2-ib", NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
@@ -335,7 +351,9 @@ static const struct row rows[] = {
 
     /* -- LSF ---- */
     {LSF, NULL, NULL, "lsf 2 nodes, node 1, n1:23088, lsf-88"},
-    {LSF, "n1", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
+    {LSF, "n1", NULL, "lsf 2 nodes, n1:23088, lsf-88 script with blaunch"},
+    {"LSF_PM_TASKID=1;" LSF, "n1", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
+    {"CSM_ALLOCATION_ID=3;" LSF, "n1", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
     {LSF, "n3", NULL, "LSB_MCPU_HOSTS does not have this host, n3"},
     {"LSB_JOBID=88", NULL, NULL, "LSF job 88: LSB_MCPU_HOSTS is not set, so the hosts of the job are not known"},
     {"LSB_MCPU_HOSTS=;" LSF, NULL, NULL, "LSF job 88: LSB_MCPU_HOSTS is not set"},
@@ -351,7 +369,7 @@ static const struct row rows[] = {
 
     /* -- Grid Engine ---- */
     {"JOB_ID=5;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23005, sge-5"},
-    {"JOB_ID=5;PE_HOSTFILE=/sge/two", "n1", NULL, "sge 2 nodes, node 0, n1:23005, sge-5"},
+    {"JOB_ID=5;PE_HOSTFILE=/sge/two", "n1", NULL, "sge 2 nodes, n1:23005, sge-5 script with qrsh -inherit"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/two", "n3", NULL, "PE_HOSTFILE does not have this host, n3"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/bad", NULL, NULL, "PE_HOSTFILE: line 2: a number of slots must stand behind the host n2"},
     {"JOB_ID=5;PE_HOSTFILE=/sge/gone", NULL, NULL, "cannot read the list of its hosts, PE_HOSTFILE=/sge/gone"},

@@ -64,8 +64,8 @@ static const struct {
      "--nnodes=3:2: MIN must not be more than MAX"},
     {"PET_NNODES=x", "prog", DDP_E_USAGE, "PET_NNODES=x: must be N or MIN:MAX"},
     {"", "--nproc=0 prog", DDP_E_USAGE,
-     "--nproc_per_node=0: must be a whole number from 1 to 4096, cpu, gpu or "
-     "auto"},
+     "--nproc_per_node=0: must be a whole number from 1 to 4096, cpu, gpu, "
+     "gpu-or-1 or auto"},
     {"", "--nproc=xpu prog", DDP_E_USAGE, "--nproc_per_node=xpu: must be"},
     {"CUDA_VISIBLE_DEVICES=", "--nproc=gpu prog", DDP_E_CONFIG,
      "--nproc_per_node=gpu: this machine has no GPU of NVIDIA's or AMD's "},

@@ -6,6 +6,7 @@
  * what of a command line cannot be with a list of hosts.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,15 @@ static void setup(void)
     ck_assert_int_eq(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
     ck_assert_int_eq(close(fd), 0);
     ck_assert_int_eq(symlink("prog", "bin/srun"), 0);
+}
+
+/* A list of the hosts of a job: this one, and one more. */
+static void write_list(const char *path, const char *host, const char *rest)
+{
+    FILE *f = fopen(path, "we");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_gt(fprintf(f, "%s%s\nother%s\n", host, rest, rest), 0);
+    ck_assert_int_eq(fclose(f), 0);
 }
 
 /* What conf makes of it, in `c`; `o` is as it was parsed. */
@@ -224,6 +234,128 @@ START_TEST(test_command_there_of_a_script_is_as_it_was)
 }
 END_TEST
 
+/* The job's script under a scheduler with a list of hosts, of which this is the
+ * first: no line of its own says so. */
+static const struct {
+    const char *env, *line, *here, *job, *more;
+} scripts[] = {
+    {"PBS_TASKNUM=1 PBS_JOBID=4.x PBS_NODEFILE=nodes", "prog", "ssh" SSH "30",
+     "pbs-4.x", "23004"},
+    {"PBS_TASKNUM=1 PBS_JOBID=4.x PBS_NODEFILE=nodes",
+     "--launch_with=rsh --export=PBS_JOBID prog", "rsh", "pbs-4.x", "23004"},
+    {"JOB_ID=5 PE_HOSTFILE=slots", "prog", "qrsh -inherit", "sge-5", "23005"},
+};
+
+START_TEST(test_command_of_a_script_starts_on_all_hosts_of_its_job)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    char host[256], text[1024], want[1024];
+    ck_assert_int_eq(gethostname(host, sizeof(host)), 0);
+    write_list("nodes", host, "");
+    write_list("slots", host, " 2 q U");
+    ck_assert(symlink("prog", "bin/qrsh") == 0 || errno == EEXIST);
+    ck_assert(symlink("prog", "bin/ssh") == 0 || errno == EEXIST);
+    ck_assert_msg(parse(scripts[_i].env, scripts[_i].line, &c, &o, &err) == 0,
+                  "%s", err.text);
+    ck_assert_int_eq(c.front.kind, CONF_FRONT_HOSTS);
+    ck_assert_int_eq(c.front.nodes, 2);
+    command_here(&w, &c, 0, "/bin/ddprun");
+    command_text(&w, text, sizeof(text));
+    (void)snprintf(want, sizeof(want), "%s %s /bin/ddprun --front_end_proxy",
+                   scripts[_i].here, host);
+    ck_assert_str_eq(text, want);
+    command_free(&w);
+    there(&c, &o, 1, text);
+    (void)snprintf(want, sizeof(want),
+                   OURS " --nproc_per_node=gpu-or-1 --rdzv_id=%s "
+                        "--rdzv_endpoint=%s:%s --rdzv_backend=c10d "
+                        "--node_rank=1 prog",
+                   scripts[_i].job, host, scripts[_i].more);
+    ck_assert_msg(strstr(text, want) != NULL, "%s", text);
+    conf_free(&c);
+}
+END_TEST
+
+/* Neither the scheduler's command nor ssh. */
+START_TEST(test_command_of_a_script_without_a_way_is_refused)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    char host[256];
+    ck_assert_int_eq(gethostname(host, sizeof(host)), 0);
+    write_list("slots", host, " 2 q U");
+    (void)unlink("bin/qrsh"); /* another test's */
+    (void)unlink("bin/ssh");
+    ck_assert_int_eq(parse("JOB_ID=5 PE_HOSTFILE=slots", "prog", &c, &o, &err),
+                     -1);
+    ck_assert_int_eq(err.code, DDP_E_USAGE);
+    ck_assert_msg(strstr(err.text, "qrsh or ssh, which would start ddprun on "
+                                   "all of them, is not in PATH") != NULL,
+                  "%s", err.text);
+    ck_assert_int_eq(symlink("prog", "bin/ssh"), 0);
+    ck_assert_int_eq(parse("JOB_ID=5 PE_HOSTFILE=slots", "prog", &c, &o, &err),
+                     0);
+    ck_assert_str_eq(c.front.command, "ssh");
+    conf_free(&c);
+}
+END_TEST
+
+/* A step for each component, since stdin reaches the first one of a step. */
+START_TEST(test_command_of_components_starts_a_step_for_each)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    struct command w = {.n = 0};
+    char text[1024];
+    ck_assert_msg(parse(SCRIPT "SLURM_HET_SIZE=2 "
+                               "SLURM_JOB_NODELIST_HET_GROUP_0=n[1-3] "
+                               "SLURM_JOB_NODELIST_HET_GROUP_1=m1",
+                        "prog", &c, &o, &err) == 0,
+                  "%s", err.text);
+    ck_assert_int_eq(c.front.kind, CONF_FRONT_SRUN);
+    ck_assert_int_eq(c.front.nodes, 4);
+    ck_assert_int_eq(c.front.components, 2);
+    command_here(&w, &c, 1, "/bin/ddprun");
+    command_text(&w, text, sizeof(text));
+    ck_assert_msg(
+        strstr(text, "srun --het-group=1 --nodes=1 --ntasks=1 --ntasks-per") ==
+            text,
+        "%s", text);
+    command_free(&w);
+    there(&c, &o, 1, text);
+    ck_assert_str_eq(text, "ddprun --nnodes=4 --nproc_per_node=gpu-or-1 "
+                           "--rdzv_id=slurm-17.het --rdzv_endpoint=n1:23017 "
+                           "--rdzv_backend=c10d prog");
+    conf_free(&c);
+}
+END_TEST
+
+START_TEST(test_command_variables_of_a_script_are_all_but_its_own)
+{
+    static char e0[] = "HOME=/root", e1[] = "PBS_TASKNUM=1", e2[] = "PWD=/x",
+                e3[] = "SLURM_PROCID=0", e4[] = "CUDA_VISIBLE_DEVICES=1",
+                e5[] = "PBS_JOBID=4", e6[] = "PET_HOSTS=a";
+    char *env[] = {e0, e1, e2, e3, e4, e5, e6, NULL};
+    struct conf c = {.front = {.kind = CONF_FRONT_HOSTS, .in_job = true}};
+    struct opts o;
+    struct ddp_err err;
+    struct command w = {.n = 0};
+    char text[1024];
+    words_line("ddprun", "prog");
+    ck_assert_int_eq(
+        opts_parse(&o, &options_table, words_argc, words_argv, &err), 0);
+    command_variables(&w, &c, &o, env);
+    command_text(&w, text, sizeof(text));
+    ck_assert_str_eq(text, "HOME=/root PBS_JOBID=4");
+    command_free(&w);
+}
+END_TEST
+
 START_TEST(test_command_variables_are_those_that_are_asked_for)
 {
     static char e0[] = "HOME=/root", e1[] = "PET_ROLE=x", e2[] = "PET_HOSTS=a",
@@ -239,7 +371,7 @@ START_TEST(test_command_variables_are_those_that_are_asked_for)
     ck_assert_msg(
         parse("A=1 B=", "--hosts=a --export=A,B prog", &c, &o, &err) == 0, "%s",
         err.text);
-    command_variables(&w, &o, env);
+    command_variables(&w, &c, &o, env);
     command_text(&w, text, sizeof(text));
     ck_assert_str_eq(text,
                      "PET_ROLE=x A=1 DDPRUN_TOKEN_FILE=/t LOGLEVEL=debug B=");
@@ -272,6 +404,7 @@ END_TEST
 /* Each option that makes a front end has a variable, which no host gets. */
 START_TEST(test_command_variables_make_no_front_end)
 {
+    struct conf c = {.front = {.kind = CONF_FRONT_HOSTS}};
     struct opts o;
     struct ddp_err err;
     struct command w = {.n = 0};
@@ -282,7 +415,7 @@ START_TEST(test_command_variables_make_no_front_end)
         char text[64];
         char *env[] = {text, NULL};
         (void)snprintf(text, sizeof(text), "%s=x", options_table.rows[*id].env);
-        command_variables(&w, &o, env);
+        command_variables(&w, &c, &o, env);
         ck_assert_int_eq(w.n, 0);
     }
 }
@@ -357,6 +490,12 @@ int main(void)
     tcase_add_loop_test(t, test_command_here_starts_a_proxy, 0,
                         (int)(sizeof(heres) / sizeof(heres[0])));
     tcase_add_test(t, test_command_there_of_a_script_is_as_it_was);
+    tcase_add_loop_test(t,
+                        test_command_of_a_script_starts_on_all_hosts_of_its_job,
+                        0, (int)(sizeof(scripts) / sizeof(scripts[0])));
+    tcase_add_test(t, test_command_of_a_script_without_a_way_is_refused);
+    tcase_add_test(t, test_command_of_components_starts_a_step_for_each);
+    tcase_add_test(t, test_command_variables_of_a_script_are_all_but_its_own);
     tcase_add_test(t, test_command_variables_are_those_that_are_asked_for);
     tcase_add_test(t, test_command_words_and_names_may_be_long);
     tcase_add_test(t, test_command_variables_make_no_front_end);

@@ -109,7 +109,7 @@ static const char *const wrong_lines[] = {
     "ddprun-front 1 " MARK " 0 0 0 1 0",
     "ddprun-front 1 " MARK " 0 0 0 1 0 3 4",
     "ddprun-front 1 " MARK " 0 0 0 1 0 ",
-    "ddprun-front 1 " MARK " 0 0 2 1 0 3",
+    "ddprun-front 1 " MARK " 0 0 3 1 0 3",
     "ddprun-front 1 " MARK " -1 0 0 1 0 3",
     "ddprun-front 1 " MARK " 86400001 0 0 1 0 3",
     "ddprun-front 1 " MARK " 0 0 0 0 0 3",

@@ -71,8 +71,12 @@ static const struct {
      "cannot requeue Slurm job 17: scontrol failed"},
     {"SLURM_NODEID=0", "", "0", 143, TERM, "show job -o 17\n",
      "cannot requeue Slurm job 17: scontrol failed (is it in PATH here"},
-    /* It is for another launcher to ask. */
+    /* It is for another launcher to ask: of another node or component. */
     {"SLURM_NODEID=1", "RUNNING", "0", 143, TERM, "", ""},
+    {"SLURM_JOB_NODELIST=m1 SLURM_JOB_NODELIST_HET_GROUP_1=m1", "RUNNING", "0",
+     143, TERM, "", ""},
+    {"SLURM_JOB_NODELIST=n1 SLURM_JOB_NODELIST_HET_GROUP_1=m1", "RUNNING", "0",
+     143, TERM, "show job -o 17\nrequeue 17\n", "Slurm job 17 is requeued"},
     /* The job was not taken away. */
     {"SLURM_NODEID=0", "RUNNING", "0", 0, TERM, "", ""},
     {"SLURM_NODEID=0", "RUNNING", "0", 7, TERM, "", ""},

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tasks of an array are jobs of their own: do those that share their nodes each
-# find their own, and is only the one requeued that asks for it? A heterogeneous
-# job: does its script say how all components are one job, and is that so?
+# find their own, and is only the one requeued that asks for it? Are the components
+# of a heterogeneous job one job, from its script alone and by srun?
 . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 
 cat >gate <<'GATE'
@@ -29,11 +29,28 @@ eventually 20 is_waiting ||
 is 0 'signal' task-0.out
 scancel "$array"
 
-job=$(submit het -N1 --wrap 'ddprun ./worker; echo "status $?"
-    srun --het-group=0-1 --ntasks-per-node=1 ddprun ./worker; echo "status $?"' \
-    : -N2)
+# each LINE: one job of the nodes of all components, of three workers.
+each()
+{
+    is 1 '^status 0$' "$1"
+    is 3 '^rank [0-2] of 3 on n[123] ' "$1"
+    [ "$(sed -n 's/^rank . of 3 on \([^ ]*\) .*/\1/p' "$1" | sort -u | wc -l)" = 3 ] ||
+        fail "not three nodes in $1"
+}
+job=$(submit het -N1 --wrap 'ddprun ./worker; echo "status $?"' : -N2)
 ended "$job"
-is 1 'srun --het-group=0-1 --ntasks-per-node=1 ddprun' het.out
-is 1 '^status 2$' het.out
-is 3 '^rank [0-2] of 3 on n[123] ' het.out
-is 1 '^status 0$' het.out
+each het.out
+is 1 "Slurm job $job: starting on its 3 nodes with srun" het.out
+job=$(submit step -N1 --wrap 'srun --het-group=0-1 --ntasks-per-node=1 ddprun \
+    ./worker; echo "status $?"' : -N2)
+ended "$job"
+each step.out
+
+# A signal to the script reaches the workers of all components, each once.
+job=$(submit held -N1 --wrap 'exec ddprun ./worker 30' : -N1)
+comes 2 '^rank [01] of 2 ' held.out
+scancel --batch --signal=USR1 "$job"
+comes 2 '^rank [01] got USR1$' held.out
+scancel "$job"
+ended "$job"
+is 2 '^rank [01] got TERM$' held.out

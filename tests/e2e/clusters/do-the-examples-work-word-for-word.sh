@@ -30,14 +30,9 @@ exec "$E2E_DIR/into" "$host" sh -c "cd '$E2E_DIR' && $*"
 SSH
 cat >bin/blaunch <<'BLAUNCH'
 #!/bin/sh
-set -- "$(echo "$LSB_MCPU_HOSTS" | tr ' ' '\n' | sed -n 'p;n')" "$@"
-hosts=$1
+host=$1
 shift
-for host in $hosts; do
-    "$E2E_DIR/into" "$host" env --chdir="$E2E_DIR" PATH="$PATH" \
-        LSB_JOBID="$LSB_JOBID" LSB_MCPU_HOSTS="$LSB_MCPU_HOSTS" "$@" </dev/null &
-done
-wait
+exec "$E2E_DIR/into" "$host" env --chdir="$E2E_DIR" LSF_PM_TASKID=1 "$@"
 BLAUNCH
 cat >bin/flux <<'FLUX'
 #!/bin/sh
@@ -79,13 +74,15 @@ batch()
     shift 2
     (in_machine n-0 env "E2E_MARK=$E2E_DIR:$name" "$@" sh "$examples/$file") \
         >"$name.out" 2>"$name.err" || fail "$file: status $?"
-    trained "${world:-2}" "$name"
+    trained 2 "$name"
 }
 
 printf 'n-0\nn-0\nn-1\nn-1\n' >nodefile
-world=4 batch pbs pbs/train.pbs PBS_JOBID=4.head PBS_O_WORKDIR="$E2E_DIR" \
-    PBS_NODEFILE="$E2E_DIR/nodefile"
+batch pbs pbs/train.pbs PBS_JOBID=4.head PBS_O_WORKDIR="$E2E_DIR" \
+    PBS_TASKNUM=1 PBS_NODEFILE="$E2E_DIR/nodefile"
+has 'PBS job 4.head: starting on its 2 hosts with ssh' pbs.err
 batch lsf lsf/train.lsf LSB_JOBID=88 LSB_MCPU_HOSTS='n-0 1 n-1 1'
+has 'LSF job 88: starting on its 2 hosts with blaunch' lsf.err
 batch flux flux/train.flux FLUX_JOB_ID=f7
 
 # both NAME COMMON -- OF-N-0 -- OF-N-1 -- COMMAND...: on each host.

@@ -37,7 +37,6 @@ meet()
 }
 
 printf 'n-0\nn-0\nn-1\nn-1\n' >nodefile
-printf 'n-0 2 q U\nn-1 2 q U\n' >pe_hostfile
 line="$launcher $WORKER exit 0"
 
 # sagemaker COMMAND...: where SageMaker has told of two hosts in its file.
@@ -74,8 +73,7 @@ chmod +x sagemaker
     meet volcano VC_TASK_INDEX=0 VC_TASK_INDEX=1 VC_WORKER_HOSTS=n-0,n-1 $line
     meet tpu TPU_WORKER_ID=0 TPU_WORKER_ID=1 TPU_WORKER_HOSTNAMES=n-0,n-1 $line
     meet pbs A=1 A=2 PBS_JOBID=4.head "PBS_NODEFILE=$E2E_DIR/nodefile" $line
-    meet lsf A=1 A=2 LSB_JOBID=88 'LSB_MCPU_HOSTS=n-0 2 n-1 2' $line
-    meet sge A=1 A=2 JOB_ID=5 "PE_HOSTFILE=$E2E_DIR/pe_hostfile" $line
+    meet lsf LSF_PM_TASKID=1 LSF_PM_TASKID=2 LSB_JOBID=88 'LSB_MCPU_HOSTS=n-0 2 n-1 2' $line
     meet flux FLUX_TASK_RANK=0 FLUX_TASK_RANK=1 FLUX_JOB_ID=f FLUX_JOB_NNODES=2 \
         "$launcher" --rdzv_endpoint=n-0:29500 "$WORKER" exit 0
     meet mpirun OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_RANK=1 \
