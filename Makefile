@@ -135,6 +135,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run former) \
 	$(call of,launcher/health,health gpu_health drain_check said) \
 	$(call of,launcher/standby,standby policy command same_env order learn memory \
 	runner) \
+	$(call of,launcher/mpi,mpi space kvs mapping exchange) rendezvous/proto/pmi \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \

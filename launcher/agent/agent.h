@@ -143,6 +143,8 @@ enum agent_event_kind {
     AGENT_MSG,          /* msg */
     AGENT_WORKER_EXIT,  /* worker */
     AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
+    AGENT_WORKER_ABORTED, /* worker, which has failed by what it said, and may
+                             live, or have ended with 0 */
     AGENT_CHECKED,      /* fit; text: why it is not. Follows AGENT_CHECK */
     AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
     AGENT_ASKED,        /* attached: told after each AGENT_ASK */
