@@ -214,6 +214,7 @@ help:
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-python  kill -9 to the next step beside torchrun, DDPRUN_TORCH=PYTHON'
+	@echo 'make bench-mpi   MPI_Init beside hydra: scripts/setup.sh --mpi'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make bench-python-snapshot  ddprun.snapshot beside torch.save and async_save'
 	@echo 'make man        write the options into the manual pages'

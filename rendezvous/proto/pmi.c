@@ -85,11 +85,9 @@ static struct pmi_text next_word(struct pmi_text *line)
         line->at++;
         line->len--;
     }
-    const char *blank =
-        line->len > 0 ? memchr(line->at, ' ', line->len) : NULL;
-    struct pmi_text word = {line->at, blank == NULL
-                                          ? line->len
-                                          : (size_t)(blank - line->at)};
+    const char *blank = line->len > 0 ? memchr(line->at, ' ', line->len) : NULL;
+    struct pmi_text word = {
+        line->at, blank == NULL ? line->len : (size_t)(blank - line->at)};
     line->at += word.len;
     line->len -= word.len;
     return word;
@@ -193,8 +191,10 @@ read_command(struct pmi_text line, struct pmi_request *req, struct ddp_err *err)
             break;
         if (split_word(word, &name, &value) &&
             !take_word(req, name, value, &has))
-            return bad(err, "a PMI command with a value that is too long, too "
-                            "short, or no number", line);
+            return bad(err,
+                       "a PMI command with a value that is too long, too "
+                       "short, or no number",
+                       line);
     }
     if ((has & ops[req->op].needs) != ops[req->op].needs)
         return bad(err, "a PMI command that lacks a value", line);
@@ -226,8 +226,8 @@ static enum pmi_status read_spawn(struct pmi_decoder *d,
         ok = read_number(value, &d->of);
     else if (is_text(name, "spawnssofar"))
         ok = read_number(value, &d->number);
-    return ok ? PMI_MORE : bad(err, "a PMI spawn with a value that is no number",
-                               line);
+    return ok ? PMI_MORE
+              : bad(err, "a PMI spawn with a value that is no number", line);
 }
 
 static enum pmi_status read_line(struct pmi_decoder *d,
@@ -255,10 +255,9 @@ enum pmi_status pmi_decode(struct pmi_decoder *d,
         const char *at = data + *used;
         size_t left = len - *used;
         ddp_assert(d->scanned <= left);
-        const char *newline = left > d->scanned
-                                  ? memchr(at + d->scanned, '\n',
-                                           left - d->scanned)
-                                  : NULL;
+        const char *newline =
+            left > d->scanned ? memchr(at + d->scanned, '\n', left - d->scanned)
+                              : NULL;
         size_t n = newline == NULL ? left : (size_t)(newline - at);
         if (n >= PMI_LINE_MAX)
             return bad(err, "a PMI line that is too long",
