@@ -135,6 +135,7 @@ LAUNCHER := $(call of,launcher,main loop dry_run former) \
 	$(call of,launcher/health,health gpu_health drain_check said) \
 	$(call of,launcher/standby,standby policy command same_env order learn memory \
 	prefetch runner) \
+	$(call of,launcher/mpi,mpi space kvs mapping exchange) rendezvous/proto/pmi \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
@@ -213,6 +214,7 @@ help:
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-python  kill -9 to the next step beside torchrun, DDPRUN_TORCH=PYTHON'
+	@echo 'make bench-mpi   MPI_Init beside hydra: scripts/setup.sh --mpi'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
 	@echo 'make bench-python-snapshot  ddprun.snapshot beside torch.save and async_save'
 	@echo 'make man        write the options into the manual pages'

@@ -296,8 +296,8 @@ static bool make_envs(struct dry *d)
         char file[32]; /* differs, as the real ones do */
         (void)snprintf(file, sizeof(file), "%d." ERRFILE_NAME, i);
         bool files = strcmp(d->conf->log_dir, "/dev/null") != 0;
-        d->envs[i] =
-            worker_env_make(d->conf, &d->world, i, files ? file : "", &none);
+        d->envs[i] = worker_env_make(d->conf, &d->world, i, files ? file : "",
+                                     &none, -1);
         if (d->envs[i] == NULL)
             return false;
     }

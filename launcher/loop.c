@@ -520,17 +520,28 @@ static void reap_others(struct loop *l)
 
 /* A node that was frozen and finds the lease over fences first: the guard has
  * killed its workers then, and that is no failure of theirs. */
+static void step_fenced(struct loop *l, struct agent_event *ev)
+{
+    struct agent_event tick = {.kind = AGENT_TICK};
+    if (mono_now_us() >= agent_lease_until_us(&l->agent))
+        step(l, &tick);
+    step(l, ev);
+}
+
 static void on_worker_exit(void *ctx, const struct agent_worker *w)
 {
     struct loop *l = loop_of(ctx);
-    struct agent_event tick = {.kind = AGENT_TICK};
     struct agent_event ev = {.kind = AGENT_WORKER_EXIT, .worker = *w};
     first_progress_exited(l->first_progress, w);
     event_log_exited(&l->event_log, w);
     standby_worker_ended(l->standby, w);
-    if (mono_now_us() >= agent_lease_until_us(&l->agent))
-        step(l, &tick);
-    step(l, &ev);
+    step_fenced(l, &ev);
+}
+
+static void on_worker_aborted(void *ctx, const struct agent_worker *w)
+{
+    struct agent_event ev = {.kind = AGENT_WORKER_ABORTED, .worker = *w};
+    step_fenced(loop_of(ctx), &ev);
 }
 
 static void on_uncovered(void *ctx)
@@ -559,6 +570,7 @@ static const struct workers_handler workers_handler = {
     .on_exit = on_worker_exit,
     .on_uncovered = on_uncovered,
     .on_start = on_worker_start,
+    .on_aborted = on_worker_aborted,
 };
 
 static void

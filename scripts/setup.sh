@@ -9,10 +9,11 @@
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
 # With --clusters also Slurm, which tests/clusters brings up.
+# With --mpi also MPICH, whose programs tests/e2e/mpi starts.
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
-# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--cuda]
+# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--mpi] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -50,6 +51,7 @@ for option in "$@"; do
     --long) tests="$tests $check $long" ;;
     --interop) tests="$tests python3-torch python3-venv" ;;
     --clusters) tests="$tests $clusters" ;;
+    --mpi) tests="$tests mpich libmpich-dev" ;;
     *)
         sed -n 's/^# usage/usage/p' "$0" >&2
         exit 2

@@ -223,7 +223,7 @@ check:
 # Everything, whole: hours. What continuous integration has in slices, and what
 # is too slow or hangs too much on luck for it (scripts/slices).
 check-long:
-	scripts/setup.sh --long --interop --clusters
+	scripts/setup.sh --long --interop --clusters --mpi
 	scripts/skip --list scripts/check-long
 check-all:
 	@for layer in tree circles unit sim fuzz model install e2e interop-old; do \

@@ -629,6 +629,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
     case AGENT_WORKER_HUNG:
         agent_on_worker_hung(s, ev);
         return;
+    case AGENT_WORKER_ABORTED:
+        agent_on_worker_aborted(s, &ev->worker);
+        return;
     case AGENT_SPAWN_FAILED:
         agent_on_spawn_failed(s, ev);
         return;

@@ -144,16 +144,18 @@ struct agent_conf {
 enum agent_event_kind {
     AGENT_START,
     AGENT_CONNECTED,
-    AGENT_DISCONNECTED, /* also: a try to connect failed; text */
-    AGENT_MSG,          /* msg */
-    AGENT_WORKER_EXIT,  /* worker */
-    AGENT_WORKER_HUNG,  /* worker, which lives; silent_us */
-    AGENT_CHECKED,      /* fit; text: why it is not. Follows AGENT_CHECK */
-    AGENT_SPAWN_FAILED, /* worker: its local rank and why; started */
-    AGENT_ASKED,        /* attached: told after each AGENT_ASK */
-    AGENT_SIGNAL,       /* signo: the user's, to the launcher */
-    AGENT_DRAIN_DUE,    /* this node is to go if the run can spare it; comes
-                           again while that is so */
+    AGENT_DISCONNECTED,   /* also: a try to connect failed; text */
+    AGENT_MSG,            /* msg */
+    AGENT_WORKER_EXIT,    /* worker */
+    AGENT_WORKER_HUNG,    /* worker, which lives; silent_us */
+    AGENT_WORKER_ABORTED, /* worker, which has failed by what it said, and may
+                             live, or have ended with 0 */
+    AGENT_CHECKED,        /* fit; text: why it is not. Follows AGENT_CHECK */
+    AGENT_SPAWN_FAILED,   /* worker: its local rank and why; started */
+    AGENT_ASKED,          /* attached: told after each AGENT_ASK */
+    AGENT_SIGNAL,         /* signo: the user's, to the launcher */
+    AGENT_DRAIN_DUE,      /* this node is to go if the run can spare it; comes
+                             again while that is so */
     AGENT_GUARD_DIED,
     AGENT_TICK,
 };

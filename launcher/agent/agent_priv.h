@@ -136,6 +136,7 @@ void agent_look_at_health(struct step *s);
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w);
 void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
+void agent_on_worker_aborted(struct step *s, const struct agent_worker *w);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 

@@ -414,9 +414,23 @@ static void take_end(struct agent *a, const struct agent_worker *w)
               is_unstopped(a, w) ? EXITS_UNSTOPPED : how);
 }
 
-void agent_on_worker_exit(struct step *s, const struct agent_worker *w)
+/* One that had failed before it ended, by an abort, has ended by that, whatever
+ * became of its process then. */
+static bool has_aborted(const struct agent *a, const struct agent_worker *w)
+{
+    const struct msg_failed *f = &a->round.failed;
+    return a->round.outcome == AGENT_FAILED && !f->hung && f->pid == w->pid;
+}
+
+void agent_on_worker_exit(struct step *s, const struct agent_worker *ended)
 {
     struct agent *a = s->a;
+    struct agent_worker as_failed = *ended;
+    const struct agent_worker *w = &as_failed;
+    if (has_aborted(a, ended)) {
+        as_failed.code = (int)a->round.failed.code;
+        as_failed.signal = 0;
+    }
     ddp_assert(a->alive > 0);
     a->alive--;
     a->round.progressed |= w->progressed;
@@ -453,6 +467,14 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
     if (a->work != AGENT_RUNNING)
         return;
     take_failure(s, &ev->worker, true, ev->silent_us);
+    agent_stop_after_failure(s);
+}
+
+void agent_on_worker_aborted(struct step *s, const struct agent_worker *w)
+{
+    if (s->a->work != AGENT_RUNNING)
+        return;
+    take_failure(s, w, false, 0);
     agent_stop_after_failure(s);
 }
 

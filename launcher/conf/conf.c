@@ -444,6 +444,30 @@ check_standby(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* After the number of nodes, the workers' store and the standbys. A preflight's
+ * probes are no MPI programs. */
+static int check_mpi(struct conf *c, const struct opts *o, struct ddp_err *err)
+{
+    static const char *const kinds[] = {"none", "pmi1", NULL};
+    if (check_word(o, OPTIONS_mpi, "none or pmi1", kinds, err) < 0)
+        return -1;
+    bool wanted = strcasecmp(opts_text(o, OPTIONS_mpi), "pmi1") == 0;
+    if (wanted && c->nnodes_max > 1 && !c->worker_store) {
+        ddp_err_set(err, DDP_E_USAGE,
+                    "needs the workers' store on several nodes: leave out "
+                    "--worker_store=none");
+        return conf_blame(o, OPTIONS_mpi, err);
+    }
+    if (wanted && c->standby[0] != '\0')
+        conf_note(c, "--standby has no effect with --mpi: each worker is "
+                     "started as usual");
+    bool probes = opts_number(o, OPTIONS_preflight) != 0;
+    c->mpi = wanted && !probes ? CONF_MPI_PMI1 : CONF_MPI_NONE;
+    if (wanted)
+        c->standby[0] = '\0';
+    return 0;
+}
+
 static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
     static const char *const stores[] = {"agent", "none", NULL};
@@ -468,6 +492,8 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->cgroup = strcasecmp(opts_text(o, OPTIONS_cgroup), "auto") == 0;
     c->worker_store =
         strcasecmp(opts_text(o, OPTIONS_worker_store), "agent") == 0;
+    if (check_mpi(c, o, err) < 0)
+        return -1;
     if (check_store_allow(c, o, err) < 0 || check_http_hosts(c, o, err) < 0)
         return -1;
     for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++) {

@@ -92,6 +92,12 @@ struct conf_seat {
     struct cpus cpus;
 };
 
+/* How the workers' MPI library finds the other ranks. */
+enum conf_mpi {
+    CONF_MPI_NONE,
+    CONF_MPI_PMI1,
+};
+
 /* When a worker hangs. */
 struct hang_limits {
     int64_t beat_us; /* --beat_timeout, MONO_NEVER: off */
@@ -169,7 +175,8 @@ struct conf {
     struct hang_limits hang;
     char standby[4096]; /* modules to import ahead, with commas; "auto":
                            learnt from the workers; "": none */
-    bool cgroup;        /* for the workers, if it can be made */
+    enum conf_mpi mpi;
+    bool cgroup; /* for the workers, if it can be made */
 
     char health_check[1024]; /* for /bin/sh -c, "" none */
     bool gpu_health_check;

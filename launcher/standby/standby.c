@@ -413,7 +413,8 @@ static int start_importer(struct standby *s, int chan, int names, int null)
                                 .cpus = bound ? &s->conf->seats[0].cpus : NULL,
                                 .report_fd = null,
                                 .out_fd = null,
-                                .err_fd = null};
+                                .err_fd = null,
+                                .keep_fd = -1};
     struct ddp_err err;
     int pidfd = -1;
     int rc = spawn_worker(&req, &s->importer, &pidfd, &err);
@@ -620,7 +621,7 @@ static void on_late(uv_timer_t *timer)
 static bool make_env(struct standby *s, const struct msg_world *world)
 {
     static const struct mailbox none = MAILBOX_NONE;
-    s->envp = worker_env_make(s->conf, world, 0, "", &none);
+    s->envp = worker_env_make(s->conf, world, 0, "", &none, -1);
     if (s->envp != NULL)
         same_env_strip(s->envp, s->places);
     return s->envp != NULL;

@@ -29,7 +29,7 @@
 
 extern char **environ;
 
-#define VARS_MAX 44
+#define VARS_MAX 52
 #define VAR_MAX  4600 /* the longest is a path */
 
 struct vars {
@@ -120,6 +120,25 @@ static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
         set(v, "HIP_VISIBLE_DEVICES", "%s", gpus);
 }
 
+/* By which an MPI library finds its place and us. The last two are those of
+ * MPICH's kin for what LOCAL_RANK and LOCAL_WORLD_SIZE say. */
+static void set_mpi(struct vars *v,
+                    const struct conf *conf,
+                    const struct msg_world *w,
+                    int local_rank,
+                    int pmi_fd)
+{
+    if (conf->mpi == CONF_MPI_NONE)
+        return;
+    if (pmi_fd >= 0)
+        set(v, "PMI_FD", "%d", pmi_fd);
+    set(v, "PMI_RANK", "%lld", (long long)(w->base_rank + local_rank));
+    set(v, "PMI_SIZE", "%lld", (long long)w->world_size);
+    set(v, "PMI_SPAWNED", "%d", 0);
+    set(v, "MPI_LOCALRANKID", "%d", local_rank);
+    set(v, "MPI_LOCALNRANKS", "%d", conf->nproc);
+}
+
 /* What a scheduler told, and a program would have to guess. */
 static void set_found(struct vars *v, const struct conf *conf)
 {
@@ -200,7 +219,8 @@ static bool
 is_inherited(const struct vars *v, const struct conf *conf, const char *entry)
 {
     return !is_replaced(v, entry) && !is_ours(entry) &&
-           (conf->task_vars || !cluster_is_task_variable(entry));
+           ((conf->task_vars && conf->mpi == CONF_MPI_NONE) ||
+            !cluster_is_task_variable(entry));
 }
 
 static char **merge(const struct vars *v, const struct conf *conf)
@@ -226,7 +246,8 @@ char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
                        const char *error_file,
-                       const struct mailbox *mailbox)
+                       const struct mailbox *mailbox,
+                       int pmi_fd)
 {
     struct vars v = {.n = 0};
     ddp_assert(local_rank >= 0 && local_rank < conf->nproc);
@@ -234,6 +255,7 @@ char **worker_env_make(const struct conf *conf,
     set_elastic(&v, conf, world, error_file);
     set_mailbox(&v, mailbox);
     set_gpus(&v, conf, local_rank);
+    set_mpi(&v, conf, world, local_rank, pmi_fd);
     set_found(&v, conf);
     set_defaults(&v, conf);
     set_flight(&v, conf, error_file);

@@ -12,13 +12,16 @@
 /*
  * The environment of the worker with this local rank: the launcher's, with the
  * variables of a worker of this round added or replaced. `error_file` may be
- * "". One block, which the caller frees with free(); NULL: out of memory.
+ * "". `pmi_fd` is the worker's end of its PMI socket, -1: it is not made yet,
+ * or there is none. One block, which the caller frees with free(); NULL: out of
+ * memory.
  */
 char **worker_env_make(const struct conf *conf,
                        const struct msg_world *world,
                        int local_rank,
                        const char *error_file,
-                       const struct mailbox *mailbox);
+                       const struct mailbox *mailbox,
+                       int pmi_fd);
 
 /* What can stand in an argument, as ${local_rank} and so on. */
 enum worker_place {

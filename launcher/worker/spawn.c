@@ -156,6 +156,12 @@ static bool put(int fd, int stream)
     return true;
 }
 
+/* Beyond its limit of open files, too, where it stays open (getrlimit(2)). */
+static bool keep(int fd)
+{
+    return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
+}
+
 __attribute__((noreturn)) static void become(const struct spawn_request *req,
                                              pid_t agent)
 {
@@ -173,7 +179,8 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     detach_terminal(req);
     raise_oom_score(req->origin);
     reset_signals(req->origin);
-    if (put(req->out_fd, STDOUT_FILENO) && put(req->err_fd, STDERR_FILENO))
+    if (put(req->out_fd, STDOUT_FILENO) && put(req->err_fd, STDERR_FILENO) &&
+        keep(req->keep_fd))
         (void)execve(req->path, req->argv, req->envp);
     struct spawn_trouble t = {.local_rank = req->local_rank,
                               .sys_errno = errno};

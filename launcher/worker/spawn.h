@@ -40,6 +40,7 @@ struct spawn_request {
     int report_fd; /* a child that cannot exec writes struct spawn_trouble */
     int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
+    int keep_fd; /* one of ours that it gets, under its number; -1: none */
     int local_rank;
     bool may_read; /* our stdin, if it is a terminal; else it gets /dev/null */
     bool watched;  /* the agent's children may attach to it, for its stacks */

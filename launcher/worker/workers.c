@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "launcher/mpi/mpi.h"
 #include "launcher/proc/oom.h"
 #include "launcher/worker/env.h"
 #include "launcher/worker/flight.h"
@@ -69,6 +70,7 @@ struct workers {
     struct worker **live; /* by local rank, NULL: not alive */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct mailbox *mailboxes; /* by local rank */
+    struct mpi *mpi;           /* NULL: --mpi=none */
     int memory_fd;             /* for their snapshots; -1: none */
     int trouble_fd[2];         /* children that could not exec */
     bool paused;
@@ -98,6 +100,14 @@ static void *get(size_t n, size_t size)
                n == 1 ? "" : "s");
     return p;
 }
+
+static void on_mpi_failed(void *ctx, const struct agent_worker *w)
+{
+    const struct workers *workers = ctx;
+    workers->handler->on_aborted(workers->ctx, w);
+}
+
+static const struct mpi_handler mpi_handler = {.on_failed = on_mpi_failed};
 
 struct workers *workers_new(uv_loop_t *loop,
                             const struct conf *conf,
@@ -131,6 +141,7 @@ struct workers *workers_new(uv_loop_t *loop,
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a pipe for the workers");
     if (errfile_init(&workers->errfile, conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
+    workers->mpi = mpi_new(loop, conf, &mpi_handler, workers);
     return workers;
 }
 
@@ -236,6 +247,7 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     }
     if (workers->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
         w.permanent = true; /* the check found a fault */
+    mpi_ended(workers->mpi, &w);
     workers->handler->on_exit(workers->ctx, &w);
 }
 
@@ -351,8 +363,13 @@ static int start_one(struct workers *workers,
         output_close(&ends);
         return -1;
     }
-    char **envp =
-        worker_env_make(workers->conf, world, local_rank, error_file, mailbox);
+    int pmi_fd;
+    if (mpi_open_worker(workers->mpi, local_rank, &pmi_fd, err) != 0) {
+        output_close(&ends);
+        return -1;
+    }
+    char **envp = worker_env_make(workers->conf, world, local_rank, error_file,
+                                  mailbox, pmi_fd);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
     char **argv = worker_args_make(workers->conf->argv, &places);
@@ -366,6 +383,7 @@ static int start_one(struct workers *workers,
         .report_fd = workers->trouble_fd[1],
         .out_fd = ends.out,
         .err_fd = ends.err,
+        .keep_fd = pmi_fd,
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
         .watched = is_watched(workers),
@@ -376,15 +394,20 @@ static int start_one(struct workers *workers,
     if (envp == NULL || argv == NULL)
         ddp_err_set(err, DDP_E_NOMEM,
                     "no memory for the worker with local rank %d", local_rank);
-    else if (workers->taker != NULL &&
+    else if (workers->taker != NULL && pmi_fd < 0 &&
              workers->taker(workers->taker_ctx, &req, &pid, &pidfd))
         rc = 0;
     else
         rc = spawn_worker(&req, &pid, &pidfd, err);
     output_close(&ends);
+    if (pmi_fd >= 0)
+        (void)close(pmi_fd); /* the worker has it */
     free(envp);
     free(argv);
-    return rc == 0 ? watch_worker(workers, local_rank, pid, pidfd, err) : -1;
+    if (rc != 0 || watch_worker(workers, local_rank, pid, pidfd, err) != 0)
+        return -1;
+    mpi_started(workers->mpi, local_rank, pid);
+    return 0;
 }
 
 /* Says what ran out, and which limit to raise. */
@@ -419,7 +442,11 @@ int workers_start(struct workers *workers,
     /* Forgets the trouble of the round before. */
     (void)find_trouble(workers, -1, &why);
     workers->stopping = false;
+<<<<<<< HEAD
     workers->base_rank = world->base_rank;
+=======
+    mpi_round(workers->mpi, world);
+>>>>>>> mpi19
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
     for (*started = 0; *started < workers->conf->nproc; ++*started) {

@@ -27,6 +27,9 @@ struct workers_handler {
     void (*on_uncovered)(void *ctx);
     /* A worker was started. */
     void (*on_start)(void *ctx, int local_rank, int64_t pid);
+    /* A worker has failed as its MPI library says (launcher/mpi); it may live.
+     * Not called without --mpi. */
+    void (*on_aborted)(void *ctx, const struct agent_worker *w);
 };
 
 /* Gives a worker to a process that waits for one, as spawn_worker would start

@@ -1,7 +1,7 @@
 # Benches. Included by the Makefile, whose lists, flags and functions it uses.
 
 .PHONY: bench bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train \
-	bench-python
+	bench-python bench-mpi
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
@@ -44,6 +44,10 @@ bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 
 bench-python: all
 	tests/bench/python/run $(B) $(BENCH_ARGS)
+
+# BENCH_ARGS='--runs=20 --ranks=4,16'
+bench-mpi: all
+	tests/bench/mpi/run $(B) $(BENCH_ARGS)
 
 bench-train: all
 	tests/bench/train/run $(B) $(BENCH_ARGS)

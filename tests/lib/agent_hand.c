@@ -258,6 +258,15 @@ void worker_hangs(int local, int64_t silent_us)
                                          .text = "no beat for 7 s"}});
 }
 
+void worker_aborts(int local, int code)
+{
+    step((struct agent_event){.kind = AGENT_WORKER_ABORTED,
+                              .worker = {.local_rank = local,
+                                         .pid = 100 + local,
+                                         .code = code,
+                                         .text = "MPI_Abort"}});
+}
+
 int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
 {
     Suite *suite = suite_create(suite_name);

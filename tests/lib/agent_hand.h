@@ -52,6 +52,7 @@ void end(int status);
 void worker_exits(int local, int code, int signo);
 void both_die(int signo);
 void worker_hangs(int local, int64_t silent_us);
+void worker_aborts(int local, int code);
 
 /* -- worlds ---------------------------------------------------------------- */
 

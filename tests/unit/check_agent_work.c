@@ -193,6 +193,32 @@ START_TEST(test_agent_hung_worker_is_a_failure)
 }
 END_TEST
 
+/* An abort is a failure with its code, whatever becomes of the process then. */
+START_TEST(test_agent_abort_is_a_failure)
+{
+    static const struct {
+        int code, signo;
+    } ends[] = {{0, SIGTERM}, {0, SIGSEGV}, {0, 0}, {3, 0}, {9, 0}};
+    start();
+    lease(0, 800);
+    world("aa", 1);
+    worker_aborts(1, 3);
+    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_int_eq(agent.round.failed.code, 3);
+    ck_assert_int_eq(agent.round.failed.rank, 3);
+    ck_assert_int_eq(agent.round.failed.hung, 0);
+    worker_aborts(0, 4); /* they are stopped already */
+    ck_assert_str_eq(did, "");
+    worker_exits(1, ends[_i].code, ends[_i].signo);
+    ck_assert_str_eq(did, "");
+    worker_exits(0, 0, SIGTERM);
+    ck_assert_str_eq(did, "sweep send:ready ");
+    ck_assert_int_eq(agent.round.failed.code, 3);
+    ck_assert_int_eq(agent.round.ends.by_code, 1);
+    ck_assert_int_eq(agent.round.ends.by_term, 1);
+}
+END_TEST
+
 static void checked(bool fit)
 {
     step((struct agent_event){
@@ -318,6 +344,7 @@ static void add_tests(TCase *t)
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_agent_abort_is_a_failure, 0, 5);
     tcase_add_loop_test(t, test_agent_checks_before_it_joins, 0, 2);
     tcase_add_loop_test(t, test_agent_checks_after_a_failure, 0, 2);
     tcase_add_loop_test(t, test_agent_health_of_a_node_that_goes_is_no_matter,

@@ -120,6 +120,31 @@ START_TEST(test_conf_values_arrive)
 }
 END_TEST
 
+/* A worker of an MPI job is started afresh, and a probe is no MPI program. */
+START_TEST(test_conf_mpi_is_none_or_pmi1)
+{
+    static const struct {
+        const char *line;
+        enum conf_mpi mpi;
+    } cases[] = {
+        {"prog", CONF_MPI_NONE},
+        {"--mpi=none prog", CONF_MPI_NONE},
+        {"--mpi=PMI1 prog", CONF_MPI_PMI1},
+        {"--mpi=pmi1 --worker_store=none prog", CONF_MPI_PMI1},
+        {"--mpi=pmi1 --standby=a prog", CONF_MPI_PMI1},
+        {"--mpi=pmi1 --preflight prog", CONF_MPI_NONE},
+    };
+    struct conf c;
+    struct ddp_err err;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(conf_line_conf(&c, "", cases[i].line, &err), 0);
+        ck_assert_int_eq(c.mpi, cases[i].mpi);
+        ck_assert(c.mpi == CONF_MPI_NONE || c.standby[0] == '\0');
+        conf_free(&c);
+    }
+}
+END_TEST
+
 /* auto is for jobs that can start again. */
 START_TEST(test_conf_standby_is_a_list_or_for_restarts)
 {
@@ -500,6 +525,7 @@ int main(void)
     tcase_add_test(t, test_conf_takes_as_many_nodes_as_the_protocol);
     tcase_add_test(t, test_conf_defaults_are_torchruns);
     tcase_add_test(t, test_conf_values_arrive);
+    tcase_add_test(t, test_conf_mpi_is_none_or_pmi1);
     tcase_add_test(t, test_conf_standby_is_a_list_or_for_restarts);
     tcase_add_loop_test(t, test_conf_budget_may_have_a_window, 0, 7);
     tcase_add_loop_test(t, test_conf_strikes_may_have_a_cool_down, 0, 4);

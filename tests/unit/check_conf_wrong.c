@@ -245,6 +245,9 @@ static const struct {
     {"", "--snapshot_memory=-1 prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=2000T prog", DDP_E_USAGE, "--snapshot_memory="},
     {"", "--snapshot_memory=4X prog", DDP_E_USAGE, "--snapshot_memory="},
+    {"", "--mpi=pmi2 prog", DDP_E_USAGE, "--mpi=pmi2: must be none or pmi1"},
+    {"", "--mpi=pmi1 --worker_store=none --nnodes=2 --rdzv_endpoint=a prog",
+     DDP_E_USAGE, "--mpi=pmi1: needs the workers' store on several nodes"},
     {"", "--standby= prog", DDP_E_USAGE, "--standby=: must be auto, none or"},
     {"", "--standby=a, prog", DDP_E_USAGE, "--standby=a,: must be auto, none"},
     {"", "--standby=.a prog", DDP_E_USAGE, "--standby=.a: must be auto, none"},
@@ -390,6 +393,7 @@ static const struct {
     {OPTIONS_duplicate_stderr_filters, NULL},
     {OPTIONS_cgroup, "old"},
     {OPTIONS_standby, "a..b"},
+    {OPTIONS_mpi, "pmi2"},
     {OPTIONS_start_method, "thread"},
     {OPTIONS_hosts, "a:x"},
     {OPTIONS_launch_with, NULL}, /* with a list of hosts only: */

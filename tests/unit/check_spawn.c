@@ -35,6 +35,7 @@ enum end {
 struct pipes {
     int out[2];
     int trouble[2];
+    int kept; /* the writing end of `out` once more */
 };
 
 static void open_pipes(struct pipes *p)
@@ -42,12 +43,16 @@ static void open_pipes(struct pipes *p)
     if (pipe2(p->out, O_CLOEXEC) != 0 ||
         pipe2(p->trouble, O_CLOEXEC | O_NONBLOCK) != 0)
         abort();
+    p->kept = fcntl(p->out[1], F_DUPFD_CLOEXEC, 0);
+    if (p->kept < 0)
+        abort();
 }
 
 static void close_pipes(const struct pipes *p)
 {
     (void)close(p->out[0]);
     (void)close(p->out[1]);
+    (void)close(p->kept);
     (void)close(p->trouble[0]);
     (void)close(p->trouble[1]);
 }
@@ -68,7 +73,7 @@ static enum end look(struct pipes *p, pid_t pid)
     (void)close(p->out[1]);
     p->out[1] = -1;
     ssize_t n = read(p->out[0], text, sizeof(text) - 1);
-    if (n < 0 || strcmp(text, "out 1024\nerr\n") != 0)
+    if (n < 0 || strcmp(text, "out 1024\nerr\nkept\n") != 0)
         return WRONG_OUTPUT;
     return status == 7 << 8 ? DONE : WRONG_STATUS;
 }
@@ -76,10 +81,12 @@ static enum end look(struct pipes *p, pid_t pid)
 /* Its limit of open files is that of the user, not ours. */
 static int run(void *ctx)
 {
-    char *const argv[] = {
-        (char[]){"sh"}, (char[]){"-c"},
-        (char[]){"echo out $(ulimit -n); echo err >&2; exit 7"}, NULL};
-    static char *const envp[] = {NULL};
+    char *const argv[] = {(char[]){"sh"}, (char[]){"-c"},
+                          (char[]){"echo out $(ulimit -n); echo err >&2\n"
+                                   "echo kept >/proc/self/fd/$KEPT; exit 7"},
+                          NULL};
+    char kept[32];
+    char *const envp[] = {kept, NULL};
     struct pipes p;
     struct spawn_origin origin;
     struct ddp_err err;
@@ -94,6 +101,7 @@ static int run(void *ctx)
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         abort();
     open_pipes(&p);
+    (void)snprintf(kept, sizeof(kept), "KEPT=%d", p.kept);
     fault_hold(false);
     spawn_remember(&origin);
     int descriptors = fault_descriptors();
@@ -105,6 +113,7 @@ static int run(void *ctx)
         .report_fd = p.trouble[1],
         .out_fd = p.out[1],
         .err_fd = p.out[1],
+        .keep_fd = p.kept,
         .local_rank = 3,
         .watched = true,
     };

@@ -239,7 +239,7 @@ start_worker(struct job *j, const struct spawn_origin *origin, int local_rank)
     struct msg_world world = {.round = 2, .world_size = 2};
     static const struct mailbox none = MAILBOX_NONE;
     fault_hold(true);
-    char **envp = worker_env_make(&conf, &world, local_rank, "", &none);
+    char **envp = worker_env_make(&conf, &world, local_rank, "", &none, -1);
     if (pipe(out) != 0 || envp == NULL)
         abort();
     fault_hold(false);
@@ -248,6 +248,7 @@ start_worker(struct job *j, const struct spawn_origin *origin, int local_rank)
                                 .origin = origin,
                                 .out_fd = out[1],
                                 .err_fd = out[1],
+                                .keep_fd = -1,
                                 .local_rank = local_rank,
                                 .watched = true};
     bool taken = standby_take(j->standby, &req, &pid, &pidfd);

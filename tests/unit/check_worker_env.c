@@ -96,7 +96,7 @@ static const char *const wanted[] = {
 
 START_TEST(test_worker_env_has_all_places)
 {
-    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files, -1);
     for (int i = 0; i < WANTED; i++)
         ck_assert_msg(holds(env, wanted[i]), "%s", wanted[i]);
     ck_assert_int_eq(count(env), WANTED);
@@ -113,7 +113,7 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
     ck_assert_int_eq(setenv("TORCHELASTIC_ERROR_FILE", "/stale", 1), 0);
     ck_assert_int_eq(setenv("OMP_NUM_THREADS", "8", 1), 0);
     ck_assert_int_eq(setenv("EMPTY", "", 1), 0);
-    char **env = worker_env_make(&conf, &world, 2, "", &files);
+    char **env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert(holds(env, "RANK=6"));
     ck_assert(holds(env, "RANKS=99"));
     ck_assert(holds(env, "TORCHELASTIC_ERROR_FILE="));
@@ -124,18 +124,42 @@ START_TEST(test_worker_env_replaces_its_own_names_only)
 }
 END_TEST
 
+/* An MPI library's own, and none of another one's. */
+START_TEST(test_worker_env_has_what_pmi_needs)
+{
+    static const char *const pmi[] = {"PMI_FD=17",         "PMI_RANK=6",
+                                      "PMI_SIZE=12",       "PMI_SPAWNED=0",
+                                      "MPI_LOCALRANKID=2", "MPI_LOCALNRANKS=4"};
+    ck_assert_int_eq(setenv("PMI_FD", "9", 1), 0);
+    ck_assert_int_eq(setenv("PMI_PORT", "host:1", 1), 0);
+    conf.mpi = CONF_MPI_PMI1;
+    conf.task_vars = true;
+    char **env = worker_env_make(&conf, &world, 2, "", &files, 17);
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(holds(env, pmi[i]), "%s", pmi[i]);
+    ck_assert(!holds(env, "PMI_PORT=host:1"));
+    free(env);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
+    ck_assert(holds(env, "PMI_RANK=6"));
+    ck_assert(!holds(env, "PMI_FD=9")); /* --dry_run knows of none */
+    free(env);
+    conf.mpi = CONF_MPI_NONE;
+    conf.task_vars = false;
+}
+END_TEST
+
 /* The place of the launcher in its scheduler's step is not that of a worker. */
 START_TEST(test_worker_env_leaves_the_launchers_task_out)
 {
     ck_assert_int_eq(setenv("PMI_FD", "9", 1), 0);
     ck_assert_int_eq(setenv("SLURM_PROCID", "1", 1), 0);
     ck_assert_int_eq(setenv("SLURM_JOB_ID", "17", 1), 0);
-    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files, -1);
     ck_assert(holds(env, "SLURM_JOB_ID=17"));
     ck_assert_int_eq(count(env), WANTED + 1);
     free(env);
     conf.task_vars = true;
-    env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files, -1);
     ck_assert(holds(env, "PMI_FD=9"));
     ck_assert(holds(env, "SLURM_PROCID=1"));
     ck_assert_int_eq(count(env), WANTED + 3);
@@ -150,7 +174,7 @@ START_TEST(test_worker_env_has_variables_that_a_scheduler_told)
     conf.found[0] = (struct conf_found){.name = "nnodes", .text = "2"};
     conf.found[1] = (struct conf_found){
         .variable = true, .name = "NCCL_SOCKET_IFNAME", .text = "eth1"};
-    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files);
+    char **env = worker_env_make(&conf, &world, 2, "/tmp/x.json", &files, -1);
     ck_assert(holds(env, "NCCL_SOCKET_IFNAME=eth1"));
     ck_assert_int_eq(count(env), WANTED + 1);
     free(env);
@@ -192,7 +216,7 @@ START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
     struct msg_world made = world;
     made.epoch = 3;
     memcpy(made.epoch_id, "0123456789abcdef", 17);
-    char **env = worker_env_make(&conf, &made, 2, "", &files);
+    char **env = worker_env_make(&conf, &made, 2, "", &files, -1);
     ck_assert(holds(env, "DDP_EPOCH=3.0123456789abcdef"));
     free(env);
 }
@@ -202,7 +226,7 @@ END_TEST
 START_TEST(test_worker_env_one_worker_keeps_its_threads)
 {
     conf.nproc = 1;
-    char **env = worker_env_make(&conf, &world, 0, "", &files);
+    char **env = worker_env_make(&conf, &world, 0, "", &files, -1);
     ck_assert(!holds(env, "OMP_NUM_THREADS=1"));
     free(env);
 }
@@ -214,11 +238,11 @@ START_TEST(test_worker_env_gpus_are_handed_out)
 {
     static struct conf_seat seats[4];
     ck_assert_int_eq(setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7", 1), 0);
-    char **env = worker_env_make(&conf, &world, 2, "", &files);
+    char **env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=4,5,6,7"));
     free(env);
     (void)snprintf(conf.gpus, sizeof(conf.gpus), "6,7");
-    env = worker_env_make(&conf, &world, 2, "", &files);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=6,7"));
     ck_assert(!holds(env, "HIP_VISIBLE_DEVICES=6,7"));
     ck_assert(holds(env, "LOCAL_RANK=2"));
@@ -226,7 +250,7 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     conf.virtual_local_rank = true;
     conf.seats = seats;
     (void)snprintf(seats[2].gpu, sizeof(seats[2].gpu), "GPU-2");
-    env = worker_env_make(&conf, &world, 2, "", &files);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
     ck_assert(holds(env, "LOCAL_RANK=0"));
     ck_assert(holds(env, "DDP_LOCAL_RANK=2"));
@@ -234,7 +258,7 @@ START_TEST(test_worker_env_gpus_are_handed_out)
     ck_assert_int_eq(count(env), WANTED + 1);
     free(env);
     conf.hip = true;
-    env = worker_env_make(&conf, &world, 2, "", &files);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert(holds(env, "CUDA_VISIBLE_DEVICES=GPU-2"));
     ck_assert(holds(env, "HIP_VISIBLE_DEVICES=GPU-2"));
     free(env);
@@ -290,6 +314,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
+    tcase_add_test(tc, test_worker_env_has_what_pmi_needs);
     tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
     tcase_add_test(tc, test_worker_env_has_variables_that_a_scheduler_told);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);

@@ -1,0 +1,415 @@
+/*
+ * Happy path: the store's name is resolved, it is dialled, and the orders go
+ * out one after the other. A gathering is three requests: APPEND of this node's
+ * bytes to one value, BARRIER of the nodes, GET of the value. So what travels
+ * grows with the data and not with the number of nodes, and no node needs to
+ * know the others. A name is published by a SET and a GET behind it: once that
+ * is answered everyone finds it.
+ *
+ * Keys here have no '/' before them, which PyTorch's clients put before theirs:
+ * a program that uses the store as well cannot meet them.
+ *
+ * Failure modes:
+ *  - Nobody answers yet: tried again, each address in turn, for CONNECT_US.
+ *  - The connection breaks, or the store answers nonsense: it is not tried
+ *    again, since what the store has taken is unknown. It is mostly the end of
+ *    the round, of which this node is about to hear: on_lost waits.
+ *  - Bytes over the store's limits: it closes the connection.
+ */
+#include "launcher/mpi/exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/net/conn.h"
+#include "rendezvous/proto/c10d.h"
+
+#define EXCHANGE_MAGIC   0x65786368u
+#define ORDER_MAGIC      0x6f726472u
+#define CONNECT_US       (60 * MONO_S)
+#define PAUSE_MS         50
+#define PREFIX           "ddprun/pmi/"
+#define KEY_MAX          (sizeof(PREFIX) + 8 + PMI_KVSNAME_MAX)
+#define ORDERS_BYTES_MAX ((size_t)32 << 20)
+
+struct exchange_order {
+    unsigned magic;
+    struct exchange_order *next;
+    bool gathers;
+    bool met;       /* gathers: the other nodes have come */
+    int local_rank; /* else: whose it is */
+    enum pmi_op op;
+    char key[KEY_MAX];
+    size_t len;
+    uint8_t data[]; /* to be brought, or published */
+};
+
+static struct exchange *exchange_of(void *data)
+{
+    struct exchange *x = data;
+    ddp_assert(x != NULL && x->magic == EXCHANGE_MAGIC);
+    return x;
+}
+
+/* -- the end --------------------------------------------------------------- */
+
+static void drop_first(struct exchange *x)
+{
+    struct exchange_order *o = x->first;
+    ddp_assert(o->magic == ORDER_MAGIC);
+    x->first = o->next;
+    if (x->first == NULL)
+        x->last = NULL;
+    o->magic = 0;
+    free(o);
+}
+
+static void hang_up(struct exchange *x)
+{
+    if (x->conn != NULL)
+        conn_close(x->conn);
+    x->conn = NULL;
+    buf_take(&x->in, buf_len(&x->in));
+    buf_take(&x->out, buf_len(&x->out));
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void lose(struct exchange *x, const char *why)
+{
+    (void)snprintf(x->why, sizeof(x->why), /* may be cut */
+                   "the store of the round at %.100s port %d: %.150s", x->host,
+                   x->port, why);
+    hang_up(x);
+    x->state = EXCHANGE_BROKEN;
+    (void)uv_timer_start(&x->timer, on_timer, EXCHANGE_LOST_MS, 0);
+}
+
+void exchange_close(struct exchange *x)
+{
+    hang_up(x);
+    (void)uv_timer_stop(&x->timer);
+    while (x->first != NULL)
+        drop_first(x);
+    x->state = EXCHANGE_CLOSED;
+}
+
+/* -- requests -------------------------------------------------------------- */
+
+static struct c10d_slice key_of(const struct exchange_order *o)
+{
+    return (struct c10d_slice){(const uint8_t *)o->key, strlen(o->key)};
+}
+
+static int put_gather(struct exchange *x,
+                      const struct exchange_order *o,
+                      struct ddp_err *err)
+{
+    char gate[KEY_MAX + 3];
+    (void)snprintf(gate, sizeof(gate), "%s/in", o->key); /* fits */
+    struct c10d_slice at = {(const uint8_t *)gate, strlen(gate)};
+    if (o->len > 0 &&
+        c10d_put_append(&x->out, key_of(o),
+                        (struct c10d_slice){o->data, o->len}, err) != 0)
+        return -1;
+    return c10d_put_barrier(&x->out, at, x->nodes, err);
+}
+
+static int put_order(struct exchange *x,
+                     const struct exchange_order *o,
+                     struct ddp_err *err)
+{
+    struct c10d_slice value = {o->data, o->len};
+    if (o->gathers)
+        return o->met ? c10d_put_get(&x->out, key_of(o), err)
+                      : put_gather(x, o, err);
+    if (o->op == PMI_UNPUBLISH_NAME)
+        return c10d_put_delete_key(&x->out, key_of(o), err);
+    if (o->op == PMI_PUBLISH_NAME &&
+        c10d_put_set(&x->out, key_of(o), value, err) != 0)
+        return -1;
+    return c10d_put_get(&x->out, key_of(o), err);
+}
+
+/* As much as the connection takes; on_drained goes on. */
+static void flush(struct exchange *x)
+{
+    while (buf_len(&x->out) > 0 && conn_queued(x->conn) == 0) {
+        size_t len = buf_len(&x->out);
+        size_t n = len < CONN_QUEUE_MAX / 2 ? len : CONN_QUEUE_MAX / 2;
+        conn_send_bytes(x->conn, buf_head(&x->out), n);
+        buf_take(&x->out, n);
+    }
+}
+
+static void begin_first(struct exchange *x)
+{
+    struct ddp_err err = {.text = ""};
+    if (x->state != EXCHANGE_UP || x->first == NULL)
+        return;
+    if (put_order(x, x->first, &err) != 0)
+        lose(x, err.text);
+    else
+        flush(x);
+}
+
+static void add(struct exchange *x, struct exchange_order *o)
+{
+    bool alone = x->first == NULL;
+    if (alone)
+        x->first = o;
+    else
+        x->last->next = o;
+    x->last = o;
+    if (alone)
+        begin_first(x);
+}
+
+static struct exchange_order *
+make(struct exchange *x, const void *data, size_t len)
+{
+    struct exchange_order *o =
+        x->state == EXCHANGE_BROKEN ? NULL : calloc(1, sizeof(*o) + len);
+    if (o == NULL && x->state != EXCHANGE_BROKEN)
+        lose(x, "no memory for a request");
+    if (o == NULL)
+        return NULL;
+    o->magic = ORDER_MAGIC;
+    o->len = len;
+    if (len > 0)
+        memcpy(o->data, data, len);
+    return o;
+}
+
+void exchange_gather(struct exchange *x,
+                     const char *name,
+                     const void *data,
+                     size_t len)
+{
+    ddp_assert(x->state != EXCHANGE_CLOSED && strlen(name) <= 32);
+    struct exchange_order *o = make(x, data, len);
+    if (o == NULL)
+        return;
+    o->gathers = true;
+    (void)snprintf(o->key, sizeof(o->key), PREFIX "%s", name); /* fits */
+    add(x, o);
+}
+
+void exchange_name(struct exchange *x,
+                   int local_rank,
+                   enum pmi_op op,
+                   struct pmi_text name,
+                   struct pmi_text value)
+{
+    ddp_assert(x->state != EXCHANGE_CLOSED && name.len < PMI_KVSNAME_MAX);
+    struct exchange_order *o = make(x, value.at, value.len);
+    if (o == NULL)
+        return;
+    o->local_rank = local_rank;
+    o->op = op;
+    (void)snprintf(o->key, sizeof(o->key), PREFIX "name/%.*s", /* fits */
+                   (int)name.len, name.at);
+    add(x, o);
+}
+
+/* -- answers --------------------------------------------------------------- */
+
+/* The first order is answered by `value`, if it has one. */
+static void
+tell(struct exchange *x, const struct c10d_slice *value, int64_t number)
+{
+    struct exchange_order *o = x->first;
+    struct pmi_text text = {(const char *)value->data, value->len};
+    if (o->gathers)
+        x->handler->on_gathered(x->ctx, text.at, text.len);
+    else if (o->op == PMI_LOOKUP_NAME)
+        x->handler->on_named(x->ctx, o->local_rank, text.len > 0, text);
+    else
+        x->handler->on_named(x->ctx, o->local_rank,
+                             o->op == PMI_PUBLISH_NAME || number == 1, text);
+}
+
+/* Reads the answer that is due, if it is all there. */
+static enum c10d_status take_answer(struct exchange *x, struct ddp_err *err)
+{
+    struct exchange_order *o = x->first;
+    struct c10d_slice value = {(const uint8_t *)"", 0};
+    int64_t number = 0;
+    uint8_t byte;
+    size_t used;
+    enum c10d_status status;
+    bool meets = o->gathers && !o->met;
+    if (meets)
+        status = c10d_reply_byte(buf_head(&x->in), buf_len(&x->in), &byte,
+                                 &used, err);
+    else if (!o->gathers && o->op == PMI_UNPUBLISH_NAME)
+        status = c10d_reply_number(buf_head(&x->in), buf_len(&x->in), &number,
+                                   &used);
+    else
+        status = c10d_reply_value(buf_head(&x->in), buf_len(&x->in), &value,
+                                  &used, err);
+    if (status != C10D_DONE)
+        return status;
+    if (meets)
+        o->met = true;
+    else
+        tell(x, &value, number);
+    buf_take(&x->in, used);
+    if (!meets)
+        drop_first(x);
+    begin_first(x);
+    return C10D_DONE;
+}
+
+static void on_bytes(void *ctx, struct conn *c, const uint8_t *data, size_t len)
+{
+    struct exchange *x = exchange_of(ctx);
+    struct ddp_err err = {.text = ""};
+    ddp_assert(x->conn == c && x->state == EXCHANGE_UP);
+    if (buf_put(&x->in, data, len) != 0) {
+        lose(x, "it answers more than was asked for");
+        return;
+    }
+    while (x->state == EXCHANGE_UP && buf_len(&x->in) > 0) {
+        if (x->first == NULL) {
+            lose(x, "it says what it was not asked for");
+            return;
+        }
+        enum c10d_status status = take_answer(x, &err);
+        if (status == C10D_BAD)
+            lose(x, err.text);
+        if (status != C10D_DONE)
+            return;
+    }
+}
+
+/* -- the connection -------------------------------------------------------- */
+
+static void on_up(void *ctx, struct conn *c)
+{
+    struct exchange *x = exchange_of(ctx);
+    struct ddp_err err = {.text = ""};
+    ddp_assert(x->conn == c);
+    x->state = EXCHANGE_UP;
+    if (c10d_put_hello(&x->out, &err) != 0)
+        lose(x, err.text);
+    begin_first(x);
+}
+
+static void on_drained(void *ctx, struct conn *c)
+{
+    struct exchange *x = exchange_of(ctx);
+    ddp_assert(x->conn == c);
+    flush(x);
+}
+
+/* Before it is up another address may do, or a later time. */
+static void on_closed(
+    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+{
+    struct exchange *x = exchange_of(ctx);
+    (void)orderly;
+    (void)refused;
+    ddp_assert(x->conn == c);
+    x->conn = NULL;
+    if (x->state == EXCHANGE_UP || mono_now_us() >= x->until_us) {
+        lose(x, why);
+        return;
+    }
+    x->state = EXCHANGE_FINDING;
+    (void)uv_timer_start(&x->timer, on_timer, PAUSE_MS, 0);
+}
+
+static const struct conn_handler conn_handler = {
+    .on_up = on_up,
+    .on_bytes = on_bytes,
+    .on_drained = on_drained,
+    .on_closed = on_closed,
+};
+
+static void dial(struct exchange *x)
+{
+    struct ddp_err err = {.text = ""};
+    struct sockaddr_storage *to =
+        &x->addrs.at[(unsigned)x->next_addr++ % (unsigned)x->addrs.n];
+    x->conn =
+        conn_dial(x->loop, (const struct sockaddr *)to, &conn_handler, x, &err);
+    if (x->conn == NULL) {
+        lose(x, err.text);
+        return;
+    }
+    conn_raw(x->conn, &conn_handler, x);
+    x->state = EXCHANGE_DIALLING;
+}
+
+static void
+on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
+{
+    struct exchange *x = exchange_of(ctx);
+    if (x->state != EXCHANGE_FINDING)
+        return;
+    if (list != NULL && list->n > 0 && strcmp(x->resolver.host, x->host) == 0) {
+        x->addrs = *list;
+        dial(x);
+    } else if (list == NULL && mono_now_us() >= x->until_us) {
+        lose(x, err->text);
+    } else { /* the name of a round before, or not known yet */
+        (void)uv_timer_start(&x->timer, on_timer, PAUSE_MS, 0);
+    }
+}
+
+/* Not known yet, or the address is gone: asked again each time. */
+static void find(struct exchange *x)
+{
+    struct ddp_err err = {.text = ""};
+    if (resolver_is_needless(x->host, x->port, &x->addrs))
+        dial(x);
+    else if (!resolver_is_busy(&x->resolver) &&
+             resolver_start(&x->resolver, x->host, x->port, &err) != 0)
+        lose(x, err.text);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct exchange *x = exchange_of(timer->data);
+    if (x->state == EXCHANGE_FINDING)
+        find(x);
+    else if (x->state == EXCHANGE_BROKEN)
+        x->handler->on_lost(x->ctx, x->why);
+}
+
+int exchange_init(struct exchange *x,
+                  uv_loop_t *loop,
+                  const struct exchange_handler *handler,
+                  void *ctx,
+                  struct ddp_err *err)
+{
+    *x = (struct exchange){.magic = EXCHANGE_MAGIC,
+                           .loop = loop,
+                           .handler = handler,
+                           .ctx = ctx,
+                           .state = EXCHANGE_CLOSED};
+    buf_init(&x->in, C10D_VALUE_MAX + 64);
+    buf_init(&x->out, ORDERS_BYTES_MAX);
+    (void)uv_timer_init(loop, &x->timer); /* cannot fail */
+    x->timer.data = x;
+    return resolver_init(&x->resolver, loop, on_resolved, x, err);
+}
+
+void exchange_open(struct exchange *x,
+                   const char *host,
+                   int port,
+                   int64_t nodes)
+{
+    exchange_close(x);
+    (void)snprintf(x->host, sizeof(x->host), "%s", host); /* as long as there */
+    x->port = port;
+    x->nodes = nodes;
+    x->next_addr = 0;
+    x->until_us = mono_after(mono_now_us(), CONNECT_US);
+    x->state = EXCHANGE_FINDING;
+    (void)uv_timer_start(&x->timer, on_timer, 0, 0);
+}

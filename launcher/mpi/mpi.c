@@ -1,0 +1,422 @@
+/*
+ * Happy path: mpi_round makes an empty key space, and over several nodes tells
+ * the others how many workers are here; mpi_open_worker makes a socket pair;
+ * what the worker's MPI library says on it is decoded (proto/pmi) and answered
+ * (launcher/mpi/space); the barrier goes through launcher/mpi/exchange.
+ *
+ * Failure modes:
+ *  - A worker says nonsense, half a line, or more than it may: its connection
+ * is closed, and if it had called MPI_Init it has failed.
+ *  - It does not read its answers: nothing more is read from it, so that it
+ *    waits for itself. Only OUT_MAX bytes are kept for it.
+ *  - It says much: one read of at most PMI_LINE_MAX bytes is done in each turn
+ *    of the loop, so that the others have theirs.
+ *  - It closes the socket: that is no failure, since the kernel closes it
+ * before the end of a process is told, and since a program may have closed all
+ * that it does not know.
+ */
+#include "launcher/mpi/mpi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/mpi/exchange.h"
+#include "launcher/mpi/space.h"
+#include "rendezvous/base/log.h"
+
+#define MPI_MAGIC  0x6d706931u
+#define LINK_MAGIC 0x6c696e6bu
+#define OUT_MAX    65536
+#define LOOK_MAX   16 /* reads of one worker's socket before an end is judged */
+#define CODE_EARLY                                                             \
+    1 /* in place of 0, of a worker that should not have ended                 \
+       */
+
+/* The socket of one worker. On the heap, since libuv closes its handle later.
+ */
+struct mpi_link {
+    uint32_t magic;
+    uv_poll_t poll;
+    struct mpi *mpi;
+    int local_rank;
+    int fd;
+    struct pmi_decoder decoder;
+    struct buf in;
+    struct buf out; /* what the socket did not take */
+};
+
+struct mpi {
+    uint32_t magic;
+    uv_loop_t *loop;
+    const struct conf *conf;
+    const struct mpi_handler *handler;
+    void *ctx;
+    struct space space;
+    struct exchange exchange;
+    int64_t base_rank;
+    int64_t fences;          /* of this round, through the exchange */
+    struct mpi_link **links; /* by local rank, NULL: none */
+    pid_t *pids;             /* by local rank, of the last one */
+};
+
+static struct mpi *mpi_of(void *data)
+{
+    struct mpi *m = data;
+    ddp_assert(m != NULL && m->magic == MPI_MAGIC);
+    return m;
+}
+
+static struct mpi_link *link_of(void *data)
+{
+    struct mpi_link *l = data;
+    ddp_assert(l != NULL && l->magic == LINK_MAGIC);
+    return l;
+}
+
+/* -- a worker's socket ----------------------------------------------------- */
+
+static void on_link_closed(uv_handle_t *h)
+{
+    struct mpi_link *l = link_of(h->data);
+    buf_free(&l->in);
+    buf_free(&l->out);
+    l->magic = 0;
+    free(l);
+}
+
+static void close_link(struct mpi *m, int local_rank)
+{
+    struct mpi_link *l = m->links[local_rank];
+    if (l == NULL)
+        return;
+    m->links[local_rank] = NULL;
+    uv_close((uv_handle_t *)&l->poll, on_link_closed);
+    (void)close(l->fd); /* both sides are done with it */
+    l->fd = -1;
+}
+
+/* Its worker is not served any more. */
+static void break_link(struct mpi *m, int local_rank, const char *why)
+{
+    log_warnx("rank %lld: %s; its PMI connection is closed",
+              (long long)(m->base_rank + local_rank), why);
+    close_link(m, local_rank);
+    space_broke(&m->space, local_rank, why);
+}
+
+static void on_link(uv_poll_t *poll, int status, int events);
+
+static void watch(struct mpi_link *l)
+{
+    int events = buf_len(&l->out) > 0 ? UV_WRITABLE : UV_READABLE;
+    (void)uv_poll_start(&l->poll, events, on_link); /* cannot fail */
+}
+
+/* A call failed: that of a worker that has gone is no matter of ours. */
+static void end_link(struct mpi *m, int local_rank, int why)
+{
+    char text[160];
+    if (why == EPIPE || why == ECONNRESET) {
+        close_link(m, local_rank);
+        return;
+    }
+    (void)snprintf(text, sizeof(text), "its PMI socket cannot be used: %s",
+                   strerror(why));
+    break_link(m, local_rank, text);
+}
+
+/* What the socket takes. -1: errno. */
+static int flush(struct mpi_link *l)
+{
+    while (buf_len(&l->out) > 0) {
+        ssize_t n = send(l->fd, buf_head(&l->out), buf_len(&l->out),
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno == EAGAIN ? 0 : -1;
+        buf_take(&l->out, (size_t)n);
+    }
+    return 0;
+}
+
+static void say(void *ctx, int local_rank, const struct pmi_answer *a)
+{
+    struct mpi *m = mpi_of(ctx);
+    struct mpi_link *l = m->links[local_rank];
+    if (l == NULL)
+        return; /* it has closed its end */
+    if (buf_put(&l->out, a->line, a->len) != 0)
+        break_link(m, local_rank, "it does not read the answers of PMI");
+    else if (flush(l) != 0)
+        end_link(m, local_rank, errno);
+    else
+        watch(l);
+}
+
+/* Takes one command; false: there is none, or the socket is gone. */
+static bool take_command(struct mpi *m, int local_rank)
+{
+    struct mpi_link *l = m->links[local_rank];
+    struct pmi_request req;
+    struct ddp_err err;
+    size_t used;
+    if (l == NULL || buf_len(&l->out) > 0)
+        return false;
+    enum pmi_status status =
+        pmi_decode(&l->decoder, (const char *)buf_head(&l->in), buf_len(&l->in),
+                   &req, &used, &err);
+    if (status == PMI_BAD) {
+        break_link(m, local_rank, err.text);
+        return false;
+    }
+    if (status == PMI_DONE)
+        space_request(&m->space, local_rank, &req);
+    l = m->links[local_rank];
+    if (l != NULL && space_is_lost(&m->space, local_rank))
+        close_link(m, local_rank);
+    else if (l != NULL)
+        buf_take(&l->in, used);
+    return status == PMI_DONE;
+}
+
+/* Reads what has come. Returns whether there may be more. */
+static bool read_link(struct mpi *m, int local_rank)
+{
+    struct mpi_link *l = m->links[local_rank];
+    size_t room = PMI_LINE_MAX - buf_len(&l->in);
+    uint8_t *at = buf_reserve(&l->in, room);
+    if (at == NULL) {
+        break_link(m, local_rank, "no memory for what it says");
+        return false;
+    }
+    ssize_t n;
+    do
+        n = recv(l->fd, at, room, MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 && errno == EAGAIN)
+        return false;
+    if (n <= 0) {
+        end_link(m, local_rank, n < 0 ? errno : EPIPE);
+        return false;
+    }
+    buf_commit(&l->in, (size_t)n);
+    while (take_command(m, local_rank))
+        ;
+    return m->links[local_rank] != NULL && buf_len(&l->out) == 0;
+}
+
+static void on_link(uv_poll_t *poll, int status, int events)
+{
+    struct mpi_link *l = link_of(poll->data);
+    struct mpi *m = l->mpi;
+    int local_rank = l->local_rank;
+    (void)events;
+    if (status != 0 || flush(l) != 0) {
+        end_link(m, local_rank, status != 0 ? -status : errno);
+        return;
+    }
+    if (buf_len(&l->out) == 0) {
+        while (take_command(m, local_rank)) /* that waited for its answers */
+            ;
+        if (m->links[local_rank] != NULL && buf_len(&l->out) == 0)
+            (void)read_link(m, local_rank);
+    }
+    if (m->links[local_rank] != NULL)
+        watch(l);
+}
+
+/* -- what the key space wants ---------------------------------------------- */
+
+static void fail(void *ctx, int local_rank, int code, const char *why)
+{
+    struct mpi *m = mpi_of(ctx);
+    struct agent_worker w = {.local_rank = local_rank,
+                             .pid = m->pids[local_rank],
+                             .code = code,
+                             .text = why};
+    m->handler->on_failed(m->ctx, &w);
+}
+
+static void fence(void *ctx, const void *fresh, size_t len)
+{
+    struct mpi *m = mpi_of(ctx);
+    char name[32];
+    (void)snprintf(name, sizeof(name), "fence/%lld", (long long)m->fences++);
+    exchange_gather(&m->exchange, name, fresh, len);
+}
+
+static void name_over_nodes(void *ctx,
+                            int local_rank,
+                            enum pmi_op op,
+                            struct pmi_text name,
+                            struct pmi_text value)
+{
+    struct mpi *m = mpi_of(ctx);
+    exchange_name(&m->exchange, local_rank, op, name, value);
+}
+
+static const struct space_handler space_handler = {
+    .say = say,
+    .fail = fail,
+    .fence = fence,
+    .name = name_over_nodes,
+};
+
+/* The first thing that the nodes gather is how many workers each has. */
+static void on_gathered(void *ctx, const char *data, size_t len)
+{
+    struct mpi *m = mpi_of(ctx);
+    if (!m->space.mapped)
+        space_told_nodes(&m->space, data, len);
+    else
+        space_fenced(&m->space, data, len);
+}
+
+static void
+on_named(void *ctx, int local_rank, bool found, struct pmi_text value)
+{
+    space_named(&mpi_of(ctx)->space, local_rank, found, value);
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    space_cut_off(&mpi_of(ctx)->space, why);
+}
+
+static const struct exchange_handler exchange_handler = {
+    .on_gathered = on_gathered,
+    .on_named = on_named,
+    .on_lost = on_lost,
+};
+
+/* -- the workers ----------------------------------------------------------- */
+
+struct mpi *mpi_new(uv_loop_t *loop,
+                    const struct conf *conf,
+                    const struct mpi_handler *handler,
+                    void *ctx)
+{
+    struct ddp_err err = {.text = "no memory for the MPI library's keys"};
+    size_t n = (size_t)conf->nproc;
+    if (conf->mpi == CONF_MPI_NONE)
+        return NULL;
+    struct mpi *m = calloc(1, sizeof(*m));
+    if (m == NULL ||
+        (m->links = calloc(n, sizeof(struct mpi_link *))) == NULL ||
+        (m->pids = calloc(n, sizeof(*m->pids))) == NULL ||
+        space_init(&m->space, conf->nproc, &space_handler, m) != 0 ||
+        exchange_init(&m->exchange, loop, &exchange_handler, m, &err) != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "%s", err.text);
+    m->magic = MPI_MAGIC;
+    m->loop = loop;
+    m->conf = conf;
+    m->handler = handler;
+    m->ctx = ctx;
+    return m;
+}
+
+void mpi_round(struct mpi *m, const struct msg_world *w)
+{
+    char line[MAPPING_LINE_MAX];
+    if (m == NULL)
+        return;
+    for (int i = 0; i < m->conf->nproc; i++)
+        close_link(m, i);
+    space_begin(&m->space, w->instance, w->round, w->group_world,
+                w->world_size);
+    m->base_rank = w->base_rank;
+    m->fences = 0;
+    if (w->group_world == 1) {
+        exchange_close(&m->exchange);
+        return;
+    }
+    exchange_open(&m->exchange, w->master_addr, (int)w->master_port,
+                  w->group_world);
+    exchange_gather(&m->exchange, "nodes", line,
+                    mapping_tell(line, w->group_rank, m->conf->nproc));
+}
+
+static struct mpi_link *make_link(struct mpi *m, int local_rank, int fd)
+{
+    struct mpi_link *l = calloc(1, sizeof(*l));
+    int rc = l == NULL ? UV_ENOMEM : uv_poll_init(m->loop, &l->poll, fd);
+    if (rc != 0) {
+        free(l);
+        errno = -rc; /* that is what libuv's codes are here */
+        return NULL;
+    }
+    l->magic = LINK_MAGIC;
+    l->mpi = m;
+    l->local_rank = local_rank;
+    l->fd = fd;
+    l->poll.data = l;
+    buf_init(&l->in, PMI_LINE_MAX);
+    buf_init(&l->out, OUT_MAX);
+    return l;
+}
+
+int mpi_open_worker(struct mpi *m, int local_rank, int *fd, struct ddp_err *err)
+{
+    int pair[2];
+    *fd = -1;
+    if (m == NULL)
+        return 0;
+    ddp_assert(m->links[local_rank] == NULL);
+    struct mpi_link *l = NULL;
+    int rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
+    if (rc == 0)
+        l = make_link(m, local_rank, pair[0]);
+    if (l == NULL) {
+        ddp_err_sys(err, DDP_E_NOMEM,
+                    "cannot make the PMI socket of the worker with local rank "
+                    "%d",
+                    local_rank);
+        if (rc == 0) {
+            (void)close(pair[0]);
+            (void)close(pair[1]);
+        }
+        return -1;
+    }
+    m->links[local_rank] = l;
+    m->pids[local_rank] = 0;
+    watch(l);
+    *fd = pair[1];
+    return 0;
+}
+
+void mpi_started(struct mpi *m, int local_rank, pid_t pid)
+{
+    if (m != NULL)
+        m->pids[local_rank] = pid;
+}
+
+/* All that the workers have said so far. */
+static void look(struct mpi *m)
+{
+    for (int i = 0; i < m->conf->nproc; i++)
+        for (int n = 0; n < LOOK_MAX && m->links[i] != NULL &&
+                        buf_len(&m->links[i]->out) == 0 && read_link(m, i);
+             n++)
+            ;
+}
+
+void mpi_ended(struct mpi *m, struct agent_worker *w)
+{
+    if (m == NULL)
+        return;
+    ddp_assert(w->local_rank >= 0 && w->local_rank < m->conf->nproc);
+    look(m);
+    close_link(m, w->local_rank);
+    if (w->code != 0 || w->signal != 0)
+        return;
+    const char *why = space_ended(&m->space, w->local_rank);
+    if (why == NULL)
+        return;
+    w->code = CODE_EARLY;
+    w->text = why;
+}

@@ -1,0 +1,458 @@
+/* links: launcher/mpi/mpi launcher/mpi/space launcher/mpi/kvs */
+/* links: launcher/mpi/mapping launcher/mpi/exchange launcher/rdzv/resolver */
+/* links: tests/lib/hurt tests/lib/store_world rendezvous/proto/pmi */
+/* links: STORE NET PROTO BASE */
+/* libs: -luv -lcjson -ldl */
+/*
+ * PMI on real sockets: the workers are this test's, which speaks with their
+ * ends, of one node or of two that meet in a real store; what a worker's
+ * nonsense does to others; and what becomes of it if a system call fails.
+ */
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launcher/mpi/mpi.h"
+#include "launcher/mpi/exchange.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
+#include "tests/lib/fault_case.h"
+#include "tests/lib/hurt.h"
+#include "tests/lib/store_world.h"
+#include "tests/lib/suite.h"
+
+#define WAIT_US (10 * MONO_S)
+#define INIT    "cmd=init pmi_version=1 pmi_subversion=1\n"
+#define INITED  "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
+#define OUT     "cmd=barrier_out rc=0 msg=success info=ok\n"
+#define NODES   2
+#define WORKERS 2
+
+static uv_loop_t loop;
+
+/* A node: one has two workers, the other one. */
+struct mpi_node {
+    struct conf conf;
+    struct mpi *mpi;
+    int fds[WORKERS]; /* their ends; -1: closed */
+    int failed;       /* a worker's local rank; -1: none */
+    int code;
+    char why[200];
+};
+
+static struct mpi_node nodes[NODES];
+
+static void on_failed(void *ctx, const struct agent_worker *w)
+{
+    struct mpi_node *n = ctx;
+    ck_assert_int_eq(n->failed, -1);
+    n->failed = w->local_rank;
+    n->code = w->code;
+    (void)snprintf(n->why, sizeof(n->why), "%s", w->text);
+}
+
+static const struct mpi_handler handler = {.on_failed = on_failed};
+
+static void new_node(int i, int nproc)
+{
+    struct mpi_node *n = &nodes[i];
+    *n = (struct mpi_node){
+        .conf = {.nproc = nproc, .mpi = CONF_MPI_PMI1},
+        .fds = {-1, -1},
+    };
+    n->mpi = mpi_new(&loop, &n->conf, &handler, n);
+}
+
+/* Its workers of a round; -1: one cannot be had, and `err` says why. */
+static int start(int i, int count, int port, int round, struct ddp_err *err)
+{
+    struct mpi_node *n = &nodes[i];
+    struct msg_world w = {
+        .instance = "0123456789abcdef0123456789abcdef",
+        .round = round,
+        .group_rank = i,
+        .group_world = count,
+        .base_rank = i == 0 ? 0 : nodes[0].conf.nproc,
+        .world_size = count == 1 ? n->conf.nproc : 3,
+        .master_addr = "127.0.0.1",
+        .master_port = port,
+    };
+    n->failed = -1;
+    mpi_round(n->mpi, &w);
+    for (int r = 0; r < n->conf.nproc; r++) {
+        if (n->fds[r] >= 0)
+            (void)close(n->fds[r]);
+        if (mpi_open_worker(n->mpi, r, &n->fds[r], err) != 0)
+            return -1;
+        mpi_started(n->mpi, r, 1000 + r);
+    }
+    return 0;
+}
+
+/* If nobody reads it any more, hear says so. */
+static void say(int i, int rank, const char *text)
+{
+    fault_hold(true);
+    ssize_t n = send(nodes[i].fds[rank], text, strlen(text), MSG_NOSIGNAL);
+    (void)n;
+    fault_hold(false);
+}
+
+static void turn(void)
+{
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    fault_hold(true);
+    (void)usleep(500);
+    fault_hold(false);
+}
+
+/* The next line that comes; "": the end. */
+static const char *hear(int i, int rank)
+{
+    static char line[PMI_LINE_MAX + 1];
+    size_t len = 0;
+    int64_t until_us = mono_now_us() + WAIT_US;
+    line[0] = '\0';
+    while (mono_now_us() < until_us && nodes[i].failed < 0) {
+        fault_hold(true);
+        ssize_t n = recv(nodes[i].fds[rank], line + len, 1, MSG_DONTWAIT);
+        fault_hold(false);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return "";
+        if (n < 0) {
+            turn();
+            continue;
+        }
+        line[++len] = '\0';
+        if (line[len - 1] == '\n')
+            return line;
+    }
+    return "nothing";
+}
+
+static void expect(int i, int rank, const char *text, const char *want)
+{
+    say(i, rank, text);
+    ck_assert_str_eq(hear(i, rank), want);
+}
+
+static void setup(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    log_init("ddprun");
+    new_node(0, 2);
+}
+
+/* -- one node -------------------------------------------------------------- */
+
+START_TEST(test_mpi_each_round_has_its_own_keys)
+{
+    struct ddp_err err;
+    for (int round = 1; round <= 2; round++) {
+        ck_assert_int_eq(start(0, 1, 0, round, &err), 0);
+        expect(0, 0, INIT, INITED);
+        expect(0, 1, INIT, INITED);
+        expect(0, 1, "cmd=get key=a\n",
+               "cmd=get_result rc=-1 msg=no_such_key info=no_such_key "
+               "value=unknown\n");
+        expect(0, 0, "cmd=put key=a value=1\n",
+               "cmd=put_result rc=0 msg=success info=ok\n");
+        say(0, 0, "cmd=barrier_in\n");
+        expect(0, 1, "cmd=barrier_in\n", OUT);
+        ck_assert_str_eq(hear(0, 0), OUT);
+        expect(0, 1, "cmd=get key=a\n",
+               "cmd=get_result rc=0 msg=success info=ok value=1\n");
+    }
+}
+END_TEST
+
+/* What one worker says that is none of PMI is its own matter, as long as it has
+ * not called MPI_Init. */
+static const char *const junk[] = {
+    "hello\n",
+    "cmd=get key=a\n",
+    "\0\n",
+    "mcmd=spawn\ntotspawns=x\n",
+    "cmd=init pmi_version=999999999999999999\n",
+};
+
+START_TEST(test_mpi_junk_hurts_its_own_worker)
+{
+    struct ddp_err err;
+    bool inited = _i % 2 == 1;
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    if (inited)
+        expect(0, 0, INIT, INITED);
+    if (junk[_i / 2][0] == '\0')
+        ck_assert_int_eq(send(nodes[0].fds[0], "\0\n", 2, 0), 2);
+    else
+        say(0, 0, inited && _i / 2 == 1 ? INIT : junk[_i / 2]);
+    const char *end = hear(0, 0);
+    ck_assert(nodes[0].failed == (inited ? 0 : -1));
+    ck_assert_str_eq(end, inited ? "nothing" : "");
+    nodes[0].failed = -1;
+    expect(0, 1, INIT, INITED);
+    expect(0, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+}
+END_TEST
+
+/* Half a line, or one without an end, keeps nobody else waiting. */
+START_TEST(test_mpi_half_a_line_waits)
+{
+    static char much[3 * PMI_LINE_MAX + 1];
+    struct ddp_err err;
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    say(0, 0, "cmd=init pmi_ver");
+    expect(0, 1, INIT, INITED);
+    expect(0, 0, "sion=1\n", INITED);
+    memset(much, 'x', sizeof(much) - 1);
+    say(0, 0, much);
+    ck_assert_str_eq(hear(0, 0), "nothing");
+    ck_assert_int_eq(nodes[0].failed, 0);
+    ck_assert_int_eq(nodes[0].code, ddp_code_exit(DDP_E_PROTO));
+    nodes[0].failed = -1;
+    expect(0, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+}
+END_TEST
+
+/* One that asks without end, and reads no answer, waits for itself; when it
+ * reads, each of its questions has one. */
+START_TEST(test_mpi_flood_waits_for_itself)
+{
+    static const char ask[] = "cmd=get_maxes\n";
+    struct ddp_err err;
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    expect(0, 0, INIT, INITED);
+    expect(0, 1, INIT, INITED);
+    size_t asked = 0, left = 0;
+    int quiet = 0;
+    while (quiet < 100) { /* until nothing is taken any more */
+        size_t len = sizeof(ask) - 1;
+        ssize_t n = send(nodes[0].fds[0], ask + left, len - left,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        left = n > 0 ? (left + (size_t)n) % len : left;
+        asked += n > 0 && left == 0;
+        quiet = n > 0 ? 0 : quiet + 1;
+        if (n < 0)
+            turn();
+    }
+    ck_assert_uint_gt(asked, 100);
+    expect(0, 1, "cmd=get_appnum\n", "cmd=appnum rc=0 appnum=0\n");
+    for (size_t i = 0; i < asked; i++)
+        ck_assert_str_eq(
+            hear(0, 0),
+            "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=4096\n");
+    ck_assert_int_eq(nodes[0].failed, -1);
+}
+END_TEST
+
+/* What a worker said last counts before its end, and before the ends of those
+ * that died of it. */
+START_TEST(test_mpi_abort_comes_before_the_end)
+{
+    struct ddp_err err;
+    struct agent_worker w = {.local_rank = _i, .pid = 1000, .code = 1};
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    expect(0, 1, INIT, INITED);
+    say(0, 1, "cmd=abort exitcode=42\n");
+    mpi_ended(nodes[0].mpi, &w);
+    ck_assert_int_eq(nodes[0].failed, 1);
+    ck_assert_int_eq(nodes[0].code, 42);
+    ck_assert_str_eq(nodes[0].why, "MPI_Abort was called with code 42");
+    ck_assert_int_eq(w.code, 1);
+}
+END_TEST
+
+/* An end with 0 is a failure if others count on the worker. */
+START_TEST(test_mpi_early_end_is_a_failure)
+{
+    struct ddp_err err;
+    struct agent_worker w = {.local_rank = 0, .pid = 1000};
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    if (_i > 0)
+        expect(0, 0, INIT, INITED);
+    if (_i > 1)
+        say(0, 0, "cmd=finalize\n");
+    mpi_ended(nodes[0].mpi, &w);
+    ck_assert_int_eq(w.code, _i == 1 ? 1 : 0);
+    ck_assert(_i != 1 || strstr(w.text, "without MPI_Finalize") != NULL);
+    ck_assert_int_eq(nodes[0].failed, -1);
+}
+END_TEST
+
+START_TEST(test_mpi_none_does_nothing)
+{
+    struct conf conf = {.nproc = 1, .mpi = CONF_MPI_NONE};
+    struct agent_worker w = {.local_rank = 0};
+    struct msg_world world = {.group_world = 1};
+    int fd = 7;
+    ck_assert_ptr_null(mpi_new(&loop, &conf, &handler, NULL));
+    mpi_round(NULL, &world);
+    ck_assert_int_eq(mpi_open_worker(NULL, 0, &fd, NULL), 0);
+    ck_assert_int_eq(fd, -1);
+    mpi_started(NULL, 0, 7);
+    mpi_ended(NULL, &w);
+    ck_assert_int_eq(w.code, 0);
+}
+END_TEST
+
+/* -- two nodes, of two and of one worker ----------------------------------- */
+
+static struct world store;
+
+static void two_nodes(void)
+{
+    struct ddp_err err;
+    world_open(&store, NULL);
+    new_node(1, 1);
+    ck_assert_int_eq(start(0, 2, store.port, 1, &err), 0);
+    ck_assert_int_eq(start(1, 2, store.port, 1, &err), 0);
+    for (int i = 0; i < 3; i++)
+        expect(i / 2, i % 2, INIT, INITED);
+}
+
+START_TEST(test_mpi_nodes_share_what_they_put)
+{
+    char line[PMI_LINE_MAX], want[PMI_LINE_MAX], value[PMI_VALUE_MAX];
+    two_nodes();
+    expect(1, 0, "cmd=get key=PMI_process_mapping\n",
+           "cmd=get_result rc=0 msg=success info=ok "
+           "value=(vector,(0,1,2),(1,1,1))\n");
+    memset(value, 'v', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(line, sizeof(line), "cmd=put key=%d value=%s\n", i,
+                       value);
+        expect(0, 1, line, "cmd=put_result rc=0 msg=success info=ok\n");
+    }
+    say(0, 0, "cmd=barrier_in\n");
+    say(0, 1, "cmd=barrier_in\n");
+    expect(1, 0, "cmd=barrier_in\n", OUT);
+    ck_assert_str_eq(hear(0, 0), OUT);
+    ck_assert_str_eq(hear(0, 1), OUT);
+    (void)snprintf(want, sizeof(want),
+                   "cmd=get_result rc=0 msg=success info=ok value=%s\n", value);
+    expect(1, 0, "cmd=get key=99\n", want);
+    world_close(&store);
+}
+END_TEST
+
+START_TEST(test_mpi_nodes_share_names)
+{
+    two_nodes();
+    expect(1, 0, "cmd=lookup_name service=s\n",
+           "cmd=lookup_result rc=-1 msg=no_such_name info=no_such_name "
+           "port=unknown\n");
+    expect(0, 1, "cmd=publish_name service=s port=p\n",
+           "cmd=publish_result rc=0 msg=success info=ok\n");
+    expect(1, 0, "cmd=lookup_name service=s\n",
+           "cmd=lookup_result rc=0 msg=success info=ok port=p\n");
+    expect(1, 0, "cmd=unpublish_name service=s\n",
+           "cmd=unpublish_result rc=0 msg=success info=ok\n");
+    expect(0, 0, "cmd=unpublish_name service=s\n",
+           "cmd=unpublish_result rc=-1 msg=no_such_name info=no_such_name\n");
+    world_close(&store);
+}
+END_TEST
+
+/* Without the store the one that waits for the other nodes has failed, and is
+ * told so only after a moment, in which the round may end. */
+START_TEST(test_mpi_lost_store_fails_who_waits)
+{
+    two_nodes();
+    say(1, 0, "cmd=barrier_in\n");
+    for (int i = 0; i < 100; i++)
+        turn();
+    world_close(&store);
+    int64_t began_us = mono_now_us();
+    ck_assert_str_eq(hear(1, 0), "nothing");
+    ck_assert_int_eq(nodes[1].failed, 0);
+    ck_assert_int_eq(nodes[1].code, ddp_code_exit(DDP_E_LOST));
+    ck_assert(strstr(nodes[1].why, "the store of the round") != NULL);
+    ck_assert_int_ge(mono_now_us() - began_us,
+                     (EXCHANGE_LOST_MS - 500) * MONO_MS);
+    ck_assert_int_eq(nodes[0].failed, -1);
+}
+END_TEST
+
+/* Nobody listens yet: it is tried again. */
+START_TEST(test_mpi_waits_for_the_store)
+{
+    struct ddp_err err;
+    world_open(&store, NULL);
+    uint16_t port = store.port;
+    world_close(&store);
+    new_node(1, 1);
+    ck_assert_int_eq(start(0, 2, port, 1, &err), 0);
+    for (int i = 0; i < 100; i++)
+        turn();
+    ck_assert_int_eq(nodes[0].failed, -1);
+    expect(0, 0, INIT, INITED); /* and meanwhile it is served */
+}
+END_TEST
+
+/* -- faults ---------------------------------------------------------------- */
+
+/* Two workers and a barrier, while each call of the launcher fails. */
+static int run(void *ctx)
+{
+    struct ddp_err err;
+    (void)ctx;
+    fault_hold(true);
+    log_init("ddprun");
+    if (uv_loop_init(&loop) != 0)
+        abort();
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    fault_hold(false);
+    new_node(0, 2);
+    if (start(0, 1, 0, 1, &err) != 0)
+        return hurt_told(err.text);
+    for (int rank = 0; rank < 2; rank++) {
+        say(0, rank, INIT);
+        if (strcmp(hear(0, rank), INITED) != 0)
+            return HURT_TOLD; /* its socket is closed, and stderr says why */
+    }
+    say(0, 0, "cmd=barrier_in\n");
+    say(0, 1, "cmd=barrier_in\n");
+    for (int rank = 0; rank < 2; rank++)
+        if (strcmp(hear(0, rank), OUT) != 0)
+            return nodes[0].failed >= 0 ? hurt_told(nodes[0].why) : HURT_LATE;
+    return HURT_DONE;
+}
+
+START_TEST(test_mpi_faults_are_told)
+{
+    hurt_each("test", 4, run, NULL, "socketpair epoll_ctl");
+}
+END_TEST
+
+#define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+int main(void)
+{
+    Suite *suite = suite_create("mpi");
+    TCase *tc = tcase_create("sockets");
+    tcase_set_timeout(tc, 20);
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_test(tc, test_mpi_each_round_has_its_own_keys);
+    tcase_add_loop_test(tc, test_mpi_junk_hurts_its_own_worker, 0,
+                        2 * LEN(junk));
+    tcase_add_test(tc, test_mpi_half_a_line_waits);
+    tcase_add_test(tc, test_mpi_flood_waits_for_itself);
+    tcase_add_loop_test(tc, test_mpi_abort_comes_before_the_end, 0, 2);
+    tcase_add_loop_test(tc, test_mpi_early_end_is_a_failure, 0, 3);
+    tcase_add_test(tc, test_mpi_none_does_nothing);
+    tcase_add_test(tc, test_mpi_nodes_share_what_they_put);
+    tcase_add_test(tc, test_mpi_nodes_share_names);
+    tcase_add_test(tc, test_mpi_lost_store_fails_who_waits);
+    tcase_add_test(tc, test_mpi_waits_for_the_store);
+    suite_add_tcase(suite, tc);
+    tc = fault_case(suite, "faults", 60);
+    tcase_add_test(tc, test_mpi_faults_are_told);
+    return suite_run(suite);
+}
