@@ -442,11 +442,8 @@ int workers_start(struct workers *workers,
     /* Forgets the trouble of the round before. */
     (void)find_trouble(workers, -1, &why);
     workers->stopping = false;
-<<<<<<< HEAD
     workers->base_rank = world->base_rank;
-=======
     mpi_round(workers->mpi, world);
->>>>>>> mpi19
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
     for (*started = 0; *started < workers->conf->nproc; ++*started) {
