@@ -47,6 +47,7 @@
 #define SEND_MS     2000 /* longest wait for a relay that hangs */
 #define TAIL_MS     100
 #define DISK_MS     10000
+#define LOOK_MS     10
 #define RESTARTS    10
 
 /* What the relay was told about a worker; kept for another relay. */
@@ -407,8 +408,9 @@ void output_tail(struct output *o,
         return;
     ssize_t n = 0;
     if (send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, 0)) {
-        o->silent = !is_ready(&p, TAIL_MS);
+        (void)is_ready(&p, TAIL_MS);
         n = recv(o->ctl, text, LINES_TAIL_BYTES, MSG_DONTWAIT);
+        o->silent = n < 0; /* its answer is yet to come */
     }
     if (n == 1 && text[0] == '\0') /* its way to say: nothing */
         n = 0;
@@ -476,16 +478,30 @@ void output_restart(struct output *o, int status)
     }
 }
 
-/* The relay's end, of p[0], or of the time for it. */
-static bool
-is_over(struct pollfd p[2], const struct output_hurry *h, int64_t until_us)
+static bool has_ended(pid_t pid)
+{
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+           info.si_pid == pid;
+}
+
+/* The relay's end, of p[0], or of the time for it. If the kernel has no memory
+ * to wait with, the relay is looked at now and then. */
+static bool is_over(const struct output *o,
+                    struct pollfd p[2],
+                    const struct output_hurry *h,
+                    int64_t until_us)
 {
     int64_t now_us = mono_now_us();
     int ms = until_us == MONO_NEVER ? -1 : (int)mono_ms_until(now_us, until_us);
     int n = poll(p, 2, ms);
-    if (n < 0)
-        return errno != EINTR;
-    return n == 0 || p[0].revents != 0 || h->asks(h->fd);
+    if (n >= 0)
+        return n == 0 || p[0].revents != 0 || h->asks(h->fd);
+    if (errno == EINTR)
+        return false;
+    (void)usleep(LOOK_MS * 1000);
+    return has_ended(o->pid) || now_us >= until_us ||
+           (h->fd >= 0 && h->asks(h->fd));
 }
 
 void output_finish(struct output *o, bool line, const struct output_hurry *h)
@@ -501,7 +517,7 @@ void output_finish(struct output *o, bool line, const struct output_hurry *h)
         0) /* our end of the socket tells: only the relay has the other */
         p[0] = (struct pollfd){.fd = o->ctl}; /* POLLHUP */
     bool told = send_msg(o, &w, RELAY_MSG_SIZE(1), NULL, SEND_MS);
-    while (told && !is_over(p, h, until_us))
+    while (told && !is_over(o, p, h, until_us))
         ;
     /* One that hangs in a disk's driver cannot be killed; it is left to the
      * guard, which says so. */

@@ -546,8 +546,7 @@ static int kill_sessions(pid_t root, bool held, int64_t until_us)
         bool over = mono_now_us() >= until_us;
         bool quiet = n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0;
         bool unsure = f.blind || n[ELSEWHERE_FORBIDDEN] > 0;
-        if ((quiet && !unsure) ||
-            (over && n[ELSEWHERE_REFUSED] == 0 && n[ELSEWHERE_FORBIDDEN] == 0))
+        if (!unsure && (quiet || (over && n[ELSEWHERE_REFUSED] == 0)))
             return f.n_killed;
         if (over || (quiet && ++in_vain == LOOKS))
             return n[ELSEWHERE_FORBIDDEN] > 0 ? TREE_FORBIDDEN : TREE_NOT_FOUND;

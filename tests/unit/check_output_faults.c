@@ -163,6 +163,64 @@ START_TEST(test_output_is_whole_or_told_whatever_call_of_the_relay_fails)
 }
 END_TEST
 
+/* -- the end ----------------------------------------------------------------
+ */
+
+/* What the worker left in its pipes is not written yet when the launcher
+ * ends. */
+static int run_late_relay(void *ctx)
+{
+    (void)ctx;
+    static struct output *o; /* for the life of the process */
+    struct msg_world world = {.round = 1, .world_size = 1};
+    struct output_fds ends;
+    struct ddp_err err;
+    fault_hold(true);
+    o = output_new(&conf);
+    if (output_open(o, &world, 0, "logs/0", &ends, &err) != 0)
+        return HURT_TEST;
+    pid_t relay = output_pid(o);
+    bool put = kill(relay, SIGSTOP) == 0 &&
+               write(ends.out, LINE, sizeof(LINE) - 1) > 0 &&
+               write(ends.err, LINE, sizeof(LINE) - 1) > 0;
+    output_close(&ends);
+    output_worker_ended(o, 0);
+    pid_t later = fork();
+    if (later == 0) {
+        (void)usleep(50000);
+        _exit(kill(relay, SIGCONT) == 0 ? 0 : 1);
+    }
+    fault_hold(false);
+    output_finish(o, false, &patient);
+    fault_hold(true);
+    struct stat out, err_file;
+    bool whole = put && waitpid(later, NULL, 0) == later &&
+                 stat("logs/0/stdout.log", &out) == 0 &&
+                 stat("logs/0/stderr.log", &err_file) == 0 && out.st_size > 0 &&
+                 out.st_size == err_file.st_size;
+    (void)unlink("logs/0/stdout.log");
+    (void)unlink("logs/0/stderr.log");
+    return whole ? HURT_DONE : HURT_TOLD;
+}
+
+static void judge_whole(const struct fault_run *r, void *ctx)
+{
+    (void)ctx;
+    ck_assert_msg(!r->late && WIFEXITED(r->status) && r->left == 0 &&
+                      WEXITSTATUS(r->status) == HURT_DONE,
+                  "%s: status %#x, left %d: %s", r->plan, (unsigned)r->status,
+                  r->left, r->err);
+}
+
+/* Found on a busy machine: the relay was killed if it could not be watched. */
+START_TEST(test_output_is_whole_though_its_end_cannot_be_watched)
+{
+    static const char *const plans[] = {
+        "", "test:poll:1:ENOMEM", "test:poll:2:ENOMEM", "test:poll:1:EINTR"};
+    fault_one("test", plans[_i], run_late_relay, judge_whole, NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("output_faults");
@@ -172,5 +230,7 @@ int main(void)
         tc, test_output_is_whole_or_told_whatever_call_of_the_agent_fails);
     tcase_add_test(
         tc, test_output_is_whole_or_told_whatever_call_of_the_relay_fails);
+    tcase_add_loop_test(
+        tc, test_output_is_whole_though_its_end_cannot_be_watched, 0, 4);
     return suite_run(suite);
 }
