@@ -59,10 +59,13 @@ enum {
 };
 
 typedef void body_fn(void *);
-/* A context starts a thread; jumps take turns, without a system call each. */
+/* A context starts a thread; jumps take turns, without a system call each. One
+ * that came to its end is parked, and the next block of threads goes on with
+ * it. */
 inline ucontext_t threads[THREADS_MAX];
 inline jmp_buf scheduler, waiting[THREADS_MAX];
 inline bool started[THREADS_MAX];
+inline bool parked[THREADS_MAX];
 inline char *stacks;
 inline bool done[THREADS_MAX];
 inline unsigned current;
@@ -108,18 +111,26 @@ inline void wait_for_all()
 
 inline void thread_main()
 {
-    arrive(&main_stack, &main_stack_len);
-    body(argument);
-    done[current] = true;
-    leave_for(main_stack, main_stack_len);
-    _longjmp(scheduler, 1);
+    for (;;) {
+        arrive(&main_stack, &main_stack_len);
+        body(argument);
+        done[current] = parked[current] = true;
+        leave_for(main_stack, main_stack_len);
+        if (_setjmp(waiting[current]) == 0)
+            _longjmp(scheduler, 1);
+    }
 }
 
 inline void begin(unsigned i)
 {
     if (stacks == NULL)
         stacks = (char *)malloc((size_t)THREADS_MAX * STACK);
-    done[i] = started[i] = false;
+    done[i] = false;
+    if (parked[i]) {
+        parked[i] = false;
+        return;
+    }
+    started[i] = false;
     getcontext(&threads[i]);
     threads[i].uc_stack.ss_sp = stacks + (size_t)i * STACK;
     threads[i].uc_stack.ss_size = STACK;

@@ -1,7 +1,7 @@
 /* clang-format off */
 /* links: tests/lib/rt_world tests/lib/rt_comm tests/lib/rt_nccl */
 /* libs: -luv -pthread -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
-/* libs: -Wl,--wrap=nanosleep */
+/* libs: -Wl,--wrap=nanosleep -Wl,--wrap=calloc */
 /* clang-format on */
 /*
  * What the NCCL communicator gives to NCCL: each call the right one, with the
@@ -38,6 +38,16 @@ int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
 {
     naps++;
     return __real_nanosleep(t, left);
+}
+
+static int scarce; /* so many allocations fail */
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return scarce > 0 && scarce-- > 0 ? NULL : __real_calloc(n, size);
 }
 
 /* -- the right calls ------------------------------------------------------- */
@@ -512,6 +522,35 @@ static int differ(int rank, void *arg)
     return 0;
 }
 
+/* A rank that lacks the memory to compare what is called: the others hear so at
+ * once, also in the first call of all. */
+static int lack_memory(int rank, void *arg)
+{
+    int i = *(int *)arg;
+    struct ddp_error e;
+    RT_CHECK(setenv("DDP_CHECK", "1", 1) == 0);
+    struct both b = start(false);
+    scarce = rank == i % 2;
+    int rc =
+        i < 2 ? ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32, DDP_SUM, &e)
+        : rank == 0 ? ddp_comm_send(b.gpu, b.in, N, DDP_F32, 1, &e)
+                    : ddp_comm_recv(b.gpu, b.out, N, DDP_F32, 0, &e);
+    scarce = 0;
+    RT_CHECK(rc != 0);
+    if (rank == i % 2)
+        RT_CHECK(e.code == DDP_ERR_NOMEM);
+    else
+        RT_CHECK(e.code == DDP_ERR_PEER && strstr(e.text, "failed") != NULL);
+    RT_CHECK(rt_nccl()->aborts == 1);
+    return 0;
+}
+
+START_TEST(test_nccl_rank_without_memory_is_no_hang)
+{
+    rt_world_run(2, lack_memory, &_i, DEADLINE_MS);
+}
+END_TEST
+
 START_TEST(test_nccl_calls_that_differ_are_a_conflict)
 {
     rt_world_run(2, differ, &_i, DEADLINE_MS);
@@ -642,6 +681,7 @@ static Suite *nccl_calls_suite(void)
     tcase_add_loop_test(t, test_nccl_calls_end_with_their_peer, 0, OF_ALL);
     tcase_add_loop_test(t, test_nccl_calls_end_when_they_are_aborted, 0,
                         OF_ALL);
+    tcase_add_loop_test(t, test_nccl_rank_without_memory_is_no_hang, 0, 4);
     tcase_add_loop_test(t, test_nccl_calls_that_differ_are_a_conflict, 0,
                         (int)(sizeof(differences) / sizeof(differences[0])));
     suite_add_tcase(s, t);

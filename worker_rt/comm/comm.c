@@ -14,31 +14,44 @@
 #include "worker_rt/abi.h"
 #include "worker_rt/comm/cpu.h"
 #include "worker_rt/comm/head.h"
+#include "worker_rt/comm/meet.h"
 #include "worker_rt/comm/nccl.h"
 #include "worker_rt/comm/reduce.h"
 #include "worker_rt/rt.h"
 
 #define INIT_TIMEOUT_MS (300 * 1000) /* as PyTorch waits for its peers */
 
-static struct ddp_comm *
-make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
+static int check_opts(const struct ddp *d,
+                      const struct ddp_comm_opts *opts,
+                      struct ddp_err *err)
 {
-    bool nccl = opts->kind == DDP_COMM_NCCL;
-    if ((!nccl && opts->kind != DDP_COMM_CPU) || opts->timeout_ms < 0 ||
-        opts->init_timeout_ms < 0) {
-        (void)ddp_err_set(err, DDP_E_USAGE,
-                          "the kind of communicator (%d) is unknown, or a "
-                          "time-out is negative",
-                          (int)opts->kind);
-        return NULL;
-    }
-    if (opts->mesh && d->world > COMM_MESH_MAX) {
-        (void)ddp_err_set(err, DDP_E_USAGE,
-                          "the world size %d is too large for a mesh: it can "
-                          "be %d at most",
-                          d->world, COMM_MESH_MAX);
-        return NULL;
-    }
+    bool known = opts->kind == DDP_COMM_NCCL || opts->kind == DDP_COMM_CPU;
+    if (!known || opts->timeout_ms < 0 || opts->init_timeout_ms < 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the kind of communicator (%d) is unknown, or a "
+                           "time-out is negative",
+                           (int)opts->kind);
+    if (opts->mesh && d->world > COMM_MESH_MAX)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "the world size %d is too large for a mesh: it can "
+                           "be %d at most",
+                           d->world, COMM_MESH_MAX);
+    return 0;
+}
+
+/* Whether nobody but this rank can know of it. */
+static bool is_own(const struct ddp_err *why)
+{
+    return why->code == DDP_E_NOMEM || why->code == DDP_E_USAGE ||
+           why->code == DDP_E_CONFIG || why->code == DDP_E_IO;
+}
+
+/* `rc` is how this rank came here. If it cannot go on, the others hear so. */
+static struct ddp_comm *make(struct ddp *d,
+                             const struct ddp_comm_opts *opts,
+                             int rc,
+                             struct ddp_err *err)
+{
     /* The number tells communicators of one round apart. It is counted by each
      * rank, so all ranks must make theirs in the same order. */
     struct comm_place place = {.instance = d->instance,
@@ -51,16 +64,20 @@ make(struct ddp *d, const struct ddp_comm_opts *opts, struct ddp_err *err)
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);
-    struct ddp_comm *c =
-        nccl ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
-             : comm_cpu_new(&place, &d->store, deadline_us, err);
+    struct ddp_comm *c = NULL;
+    if (rc == 0 && check_opts(d, opts, err) == 0)
+        c = opts->kind == DDP_COMM_NCCL
+                ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
+                : comm_cpu_new(&place, &d->store, deadline_us, err);
     ddp_assert(c == NULL || (c->rank == d->rank && c->world == d->world));
+    if (c == NULL && d->world > 1 && is_own(err))
+        comm_meet_give_up(&place, &d->store, err);
+    if (c == NULL)
+        return NULL;
     /* 0 is none, and so is what a clock cannot count. */
-    if (c != NULL && opts->timeout_ms > 0 &&
-        opts->timeout_ms < INT64_MAX / MONO_MS)
+    if (opts->timeout_ms > 0 && opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;
-    if (c != NULL)
-        proof_join(&d->proof, &c->proof);
+    proof_join(&d->proof, &c->proof);
     return c;
 }
 
@@ -70,10 +87,10 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
 {
     struct ddp_comm_opts full = {.kind = DDP_COMM_CPU};
     struct ddp_err why;
-    struct ddp_comm *c = NULL;
-    if (opts == NULL ||
-        abi_take(&full, sizeof(full), opts, ABI_COMM_OPTS_MIN, &why) == 0)
-        c = make(d, &full, &why);
+    int rc = opts == NULL
+                 ? 0
+                 : abi_take(&full, sizeof(full), opts, ABI_COMM_OPTS_MIN, &why);
+    struct ddp_comm *c = make(d, &full, rc, &why);
     if (c == NULL)
         (void)rt_fail(err, &why);
     return c;
@@ -300,6 +317,16 @@ int ddp_comm_broadcast(
 
 /* -- between two ranks ----------------------------------------------------- */
 
+/* The others are in the group, too, and would wait for what this rank cannot
+ * send: they are told. */
+static int break_group(struct ddp_comm *c, struct ddp_err *err)
+{
+    struct ddp_err ignored;
+    c->ops->abort(c);
+    (void)c->ops->exchange(c, NULL, 0, &ignored);
+    return ddp_err_set(err, DDP_E_NOMEM, "no memory for a group");
+}
+
 /* Room for one call more. */
 static int grow_group(struct ddp_comm *c, struct ddp_err *err)
 {
@@ -312,7 +339,7 @@ static int grow_group(struct ddp_comm *c, struct ddp_err *err)
     size_t room = c->group_room == 0 ? 16 : 2 * c->group_room;
     struct comm_call *more = realloc(c->group, room * sizeof(*more));
     if (more == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for a group");
+        return break_group(c, err);
     c->group = more;
     c->group_room = room;
     return 0;

@@ -11,9 +11,9 @@
  * nothing, or anything else than a hello: closed, and the meeting goes on. A
  * rank dies after it was connected: PEER at once. A rank dies before, or never
  * comes: TIMEOUT at the deadline, with the ranks that are missing. The store
- * goes away: its errors. Ranks differ about the mesh: one finds that when it
- * looks up the rank before it, and says so in the store, where all others look
- * while they wait, or when the meeting fails.
+ * goes away: its errors. Ranks differ about the mesh, or a rank cannot go on:
+ * one finds that, and says so in the store, where all others look while they
+ * wait, or when the meeting fails.
  */
 #include "worker_rt/comm/meet.h"
 
@@ -34,9 +34,13 @@
 #define PENDING_MAX 16 /* connections whose hello has not come yet */
 #define HELLO_US    (2 * MONO_S)
 #define TRY_US      (3 * MONO_S) /* an address, if there are others */
-#define LOOK_US     (1 * MONO_S) /* then it is asked for a conflict, then .. */
-#define ASK_US      (2 * MONO_S) /* .. after twice that; the store has this */
+#define LOOK_MAX_US (8 * MONO_S) /* between two looks for bad news */
+#define ASK_US      (2 * MONO_S) /* the store has this to tell them */
 #define MESH_MARK   '+'          /* before the addresses of a rank of a mesh */
+#define GONE_MARK   '!'          /* before a reason, in their place */
+#define NEWS_MAX    160          /* bytes of a reason with its rank, and NUL */
+
+int64_t comm_meet_look_us = 1 * MONO_S;
 
 /*
  * The first words on a connection. The higher rank connects to the lower one
@@ -117,7 +121,7 @@ struct meet {
     size_t missing;
     int64_t deadline_us;
     int listener;                 /* -1: none */
-    int64_t look_us;              /* for a conflict of others; and when .. */
+    int64_t look_us;              /* for bad news; and when .. */
     int64_t pause_us;             /* .. after that */
     struct sockaddr_storage seen; /* where the store sees us */
     struct addresses *peers;      /* (nlinks), owned: where to call each */
@@ -465,11 +469,13 @@ store_key(char *key, size_t len, const struct comm_place *place, int rank)
     ddp_assert(n > 0 && (size_t)n < len); /* four short fields */
 }
 
-/* -- ranks that differ ----------------------------------------------------- */
+/* -- bad news -------------------------------------------------------------- */
 
-static void conflict_key(char *key, size_t len, const struct comm_place *place)
+/* A rank that differs from the one before it is there with its number, one that
+ * gave up with "!", its number and the reason. */
+static void news_key(char *key, size_t len, const struct comm_place *place)
 {
-    int n = snprintf(key, len, "ddp/%s/%lld/comm%u/conflict", place->instance,
+    int n = snprintf(key, len, "ddp/%s/%lld/comm%u/news", place->instance,
                      (long long)place->round, place->id);
     ddp_assert(n > 0 && (size_t)n < len);
 }
@@ -488,41 +494,79 @@ static int tell_conflict(struct meet *m, struct ddp_err *err)
 {
     char key[128], text[16];
     struct ddp_err ignored;
-    conflict_key(key, sizeof(key), m->place);
+    news_key(key, sizeof(key), m->place);
     (void)snprintf(text, sizeof(text), "%d", m->place->rank); /* fits */
     (void)store_client_set(m->store, key, text, strlen(text), m->deadline_us,
                            &ignored);
     return differ(m->place->rank, err);
 }
 
-/* CONFLICT: a rank has said that it found one. A store that does not answer has
- * nothing to say. */
-static int hear_conflict(struct meet *m, struct ddp_err *err)
+/* `why` is a peer's. */
+static int gave_up(int rank, const char *why, struct ddp_err *err)
 {
-    char key[128], text[16];
+    (void)ddp_err_set(err, DDP_E_PEER,
+                      "rank %d gave up while the ranks met: %s", rank, why);
+    for (char *c = err->text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+    return -1;
+}
+
+static void
+set_quickly(struct store_client *store, const char *key, const char *text)
+{
+    struct ddp_err ignored;
+    (void)store_client_set(store, key, text, strlen(text),
+                           mono_after(mono_now_us(), ASK_US), &ignored);
+}
+
+/* In the place of its addresses, for the ranks that wait for these, and where
+ * all look. */
+void comm_meet_give_up(const struct comm_place *place,
+                       struct store_client *store,
+                       const struct ddp_err *why)
+{
+    char key[128], text[NEWS_MAX];
+    (void)snprintf(text, sizeof(text), "%c%d %.120s", GONE_MARK, place->rank,
+                   why->text); /* fits */
+    store_key(key, sizeof(key), place, place->rank);
+    set_quickly(store, key, text);
+    news_key(key, sizeof(key), place);
+    set_quickly(store, key, text);
+}
+
+/* CONFLICT, PEER: a rank has said that it differs, or gave up. A store that
+ * does not answer has nothing to say. */
+static int hear_news(struct meet *m, struct ddp_err *err)
+{
+    char key[128], text[NEWS_MAX], *end;
     struct ddp_err ignored;
     size_t len = 0;
     bool there = false;
     int64_t until_us = mono_after(mono_now_us(), ASK_US);
-    conflict_key(key, sizeof(key), m->place);
+    news_key(key, sizeof(key), m->place);
     if (store_client_check(m->store, key, &there, until_us, &ignored) != 0 ||
         !there ||
         store_client_get(m->store, key, text, sizeof(text) - 1, &len, until_us,
                          &ignored) != 0)
         return 0;
     text[len] = '\0';
-    long rank = strtol(text, NULL, 10);
-    return rank < 1 || rank >= m->place->world ? 0 : differ((int)rank, err);
+    bool gone = text[0] == GONE_MARK;
+    long rank = strtol(text + (gone ? 1 : 0), &end, 10);
+    if (rank < (gone ? 0 : 1) || rank >= m->place->world)
+        return 0;
+    return gone ? gave_up((int)rank, end + (*end == ' ' ? 1 : 0), err)
+                : differ((int)rank, err);
 }
 
-static int look_for_conflict(struct meet *m, struct ddp_err *err)
+static int look_for_news(struct meet *m, struct ddp_err *err)
 {
     int64_t now_us = mono_now_us();
     if (now_us < m->look_us)
         return 0;
-    m->pause_us *= 2;
+    m->pause_us = mono_min(2 * m->pause_us, LOOK_MAX_US);
     m->look_us = now_us + m->pause_us;
-    return hear_conflict(m, err);
+    return hear_news(m, err);
 }
 
 /* Listens where this rank can be called, and writes that into `text`. */
@@ -565,6 +609,8 @@ look_up(struct meet *m, int rank, struct addresses *to, struct ddp_err *err)
                          m->deadline_us, err) != 0)
         return ddp_err_wrap(err, "waiting for rank %d", rank);
     text[len] = '\0';
+    if (text[0] == GONE_MARK)
+        return gave_up(rank, text + 1 + strspn(text + 1, "0123456789 "), err);
     bool mesh = text[0] == MESH_MARK;
     if (mesh != m->place->mesh && rank == m->place->rank - 1)
         return tell_conflict(m, err);
@@ -623,7 +669,7 @@ static int meet_all(struct meet *m, struct ddp_err *err)
     while (m->missing > 0) {
         if (mono_now_us() >= m->deadline_us)
             return too_late(m, err);
-        if (look_for_conflict(m, err) != 0 || meet_step(m, err) != 0)
+        if (look_for_news(m, err) != 0 || meet_step(m, err) != 0)
             return -1;
     }
     return 0;
@@ -648,8 +694,8 @@ int comm_meet(const struct comm_place *place,
                        .nlinks = nlinks,
                        .missing = nlinks,
                        .deadline_us = deadline_us,
-                       .look_us = mono_now_us() + LOOK_US,
-                       .pause_us = LOOK_US,
+                       .look_us = mono_now_us() + comm_meet_look_us,
+                       .pause_us = comm_meet_look_us,
                        .listener = -1};
     for (size_t i = 0; i < PENDING_MAX; i++)
         m->pending[i].fd = -1;
@@ -661,7 +707,7 @@ int comm_meet(const struct comm_place *place,
         rc = meet_all(m, err);
     if (rc != 0 && (err->code == DDP_E_PEER || err->code == DDP_E_PROTO ||
                     err->code == DDP_E_TIMEOUT))
-        (void)hear_conflict(m, err); /* it says better why */
+        (void)hear_news(m, err); /* it says better why */
     for (size_t i = 0; i < nlinks; i++)
         ddp_assert(rc != 0 || links[i].fd >= 0);
     for (size_t i = 0; i < PENDING_MAX; i++)

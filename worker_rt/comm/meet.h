@@ -27,13 +27,18 @@ struct comm_link {
     int fd; /* non-blocking; -1 until it is made */
 };
 
+/* How soon a rank that waits for others asks the store whether one of them gave
+ * up; then twice as long, up to eight seconds. A second; a test makes it less.
+ */
+extern int64_t comm_meet_look_us;
+
 /*
  * Makes all `links` (each of them once, those to one rank side by side, at most
  * COMM_LINKS_MAX). Borrows everything for the call. The descriptors are the
  * caller's to close, on error too, as far as they are not -1.
  *
  * Errors: those of the store; TIMEOUT (not all came until the deadline, the
- * text names them); PEER (one gave up meanwhile); PROTO (one refused us: it is
+ * text names them); PEER (one gave up, see below); PROTO (one refused us: it is
  * in another round, say); CONFLICT (two ranks differ in `place->mesh`); NOMEM;
  * CONFIG.
  *
@@ -46,5 +51,14 @@ int comm_meet(const struct comm_place *place,
               size_t nlinks,
               int64_t deadline_us,
               struct ddp_err *err);
+
+/*
+ * This rank found by itself that it cannot make the communicator (no memory, no
+ * GPU, wrong options), before or while it met the others: they hear it, with
+ * `why`, and need not wait until their deadline. Best effort.
+ */
+void comm_meet_give_up(const struct comm_place *place,
+                       struct store_client *store,
+                       const struct ddp_err *why);
 
 #endif

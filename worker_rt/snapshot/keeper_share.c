@@ -24,6 +24,7 @@
 
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/comm/cpu.h"
+#include "worker_rt/comm/meet.h"
 
 #define MEET_MS (60 * 1000) /* all of them have just met in a collective */
 
@@ -212,6 +213,8 @@ static int read_among(struct keeper_share *s,
         rc = read_shared(s, few, root, wanted, err);
         few->ops->leave(few);
         few->ops->del(few);
+    } else if (err->code == DDP_E_NOMEM) {
+        comm_meet_give_up(&place, &d->store, err);
     }
     return rc >= 0 ? rc : ddp_err_wrap(err, "among the ranks that lack it");
 }

@@ -7,12 +7,12 @@ trainer=$E2E_BIN/ddptrain-emulated
 [ -x "$trainer" ] ||
     skip 'ddptrain-emulated is not built (no nccl.h or no C++ compiler)'
 
-# train FOLDER [NAME=value]...: eight steps, a snapshot at each.
+# train FOLDER [NAME=value]...: four steps, a snapshot at each.
 train()
 {
     folder=$1
     shift
-    env "$@" "$trainer" 1 1 --model=regression --train_samples=4096 \
+    env "$@" "$trainer" 1 1 --model=regression --train_samples=2048 \
         --device=cuda --batch_size=512 --save_steps=1 \
         --snapshot_path="$folder" >out 2>err
 }
