@@ -20,6 +20,9 @@ char **worker_env_make(const struct conf *conf,
                        const char *error_file,
                        const struct mailbox *mailbox);
 
+/* Takes the variable out of such a block. */
+void worker_env_drop(char **envp, const char *name);
+
 /* What can stand in an argument, as ${local_rank} and so on. */
 enum worker_place {
     WORKER_LOCAL_RANK,

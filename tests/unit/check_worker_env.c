@@ -186,6 +186,16 @@ START_TEST(test_worker_env_tells_the_flight_recorder_where)
 }
 END_TEST
 
+START_TEST(test_worker_env_drops_one_variable)
+{
+    char a[] = "PIPE=1", b[] = "PIPES=2", c[] = "PIPE=3", d[] = "X=PIPE=";
+    char *env[] = {a, b, c, d, NULL};
+    worker_env_drop(env, "PIPE");
+    ck_assert_int_eq(count(env), 2);
+    ck_assert(holds(env, "PIPES=2") && holds(env, "X=PIPE="));
+}
+END_TEST
+
 /* Who made the round is a part of its name. */
 START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
 {
@@ -288,6 +298,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
+    tcase_add_test(tc, test_worker_env_drops_one_variable);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
