@@ -13,7 +13,7 @@ ddprun()
 {
     _node=$1
     shift
-    background "$_node" env PATH=/nowhere "$DDPRUN" --hang_timeout=2 "$@"
+    background "$_node" env PATH=/nowhere "$DDPRUN" --beat_timeout=1 "$@"
 }
 cat >train.sh <<END
 #!/bin/sh
@@ -30,7 +30,7 @@ for name in a b; do
 done
 ends_with 82 a 20
 ends_with 82 b 20
-said='no progress for .* (--hang_timeout=2); rank 2 did not come to all_reduce'
+said='no beat for .* (--beat_timeout=1), its last beat was of step 1; rank 2 did not come to all_reduce'
 said="$said (number 7 of group default_pg); ranks 0, 1, 3 wait; its stacks"
 for name in a b; do
     has "^ddprun:   error  *$said" $name.err
