@@ -205,6 +205,7 @@ help:
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
+	@echo 'make check-frameworks  accelerate, Lightning, transformers and others: half an hour'
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'
 	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
 	@echo 'make check-gridengine  ddprun under a real Grid Engine: root'

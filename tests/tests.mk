@@ -157,7 +157,7 @@ fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
-	check-interop check-interop-old check-interop-new check-tree \
+	check-interop check-interop-old check-interop-new check-frameworks check-tree \
 	check-manifests check-gridengine check-python \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
@@ -184,6 +184,9 @@ check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all
 	tests/interop/check $(B) $*
+
+check-frameworks: all
+	tests/interop/frameworks/check $(B)
 check-gridengine: all
 	tests/gridengine/run $(B)
 check-manifests:

@@ -265,6 +265,15 @@ char **worker_env_make(const struct conf *conf,
     return block;
 }
 
+void worker_env_drop(char **envp, const char *name)
+{
+    size_t n = 0, len = strlen(name);
+    for (size_t i = 0; envp[i] != NULL; i++)
+        if (strncmp(envp[i], name, len) != 0 || envp[i][len] != '=')
+            envp[n++] = envp[i];
+    envp[n] = NULL;
+}
+
 /* -- arguments ------------------------------------------------------------- */
 
 /* By enum worker_place. */

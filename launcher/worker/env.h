@@ -23,6 +23,9 @@ char **worker_env_make(const struct conf *conf,
                        const struct mailbox *mailbox,
                        int pmi_fd);
 
+/* Takes the variable out of such a block. */
+void worker_env_drop(char **envp, const char *name);
+
 /* What can stand in an argument, as ${local_rank} and so on. */
 enum worker_place {
     WORKER_LOCAL_RANK,

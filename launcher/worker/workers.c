@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,7 +75,8 @@ struct workers {
     int memory_fd;             /* for their snapshots; -1: none */
     int trouble_fd[2];         /* children that could not exec */
     bool paused;
-    bool stopping; /* workers of this round were asked to go */
+    bool stopping;  /* workers of this round were asked to go */
+    bool pipe_told; /* that no pipe can be made for PyTorch */
     int64_t base_rank;
 };
 
@@ -194,15 +196,46 @@ static bool is_watched(const struct workers *workers)
            workers->conf->hang.idle_us != MONO_NEVER;
 }
 
-/* PyTorch leaves the pipe of launcher/worker/flight, and the folder with it. */
-static void remove_pipe(const struct workers *workers, int local_rank)
+/* Where PyTorch makes the pipe of launcher/worker/flight; "" for nowhere. */
+static void find_pipe(const struct workers *workers,
+                      int local_rank,
+                      char path[WORKERS_PATH_MAX])
 {
-    char name[64], path[WORKERS_PATH_MAX];
+    char name[64];
     (void)snprintf(name, sizeof(name), FLIGHT_NAME "%lld.pipe",
                    (long long)(workers->base_rank + local_rank));
     workers_path(workers, local_rank, name, path);
-    if (is_watched(workers) && path[0] != '\0')
+    if (!is_watched(workers) || getenv(FLIGHT_PIPE_VAR) != NULL)
+        path[0] = '\0';
+}
+
+/* PyTorch leaves it, and the folder with it. */
+static void remove_pipe(const struct workers *workers, int local_rank)
+{
+    char path[WORKERS_PATH_MAX];
+    find_pipe(workers, local_rank, path);
+    if (path[0] != '\0')
         (void)unlink(path); /* most have none */
+}
+
+/* PyTorch throws if it cannot make the pipe: some file systems have none. */
+static void check_pipe(struct workers *workers, int local_rank, char **envp)
+{
+    char path[WORKERS_PATH_MAX];
+    find_pipe(workers, local_rank, path);
+    if (path[0] == '\0' || envp == NULL)
+        return;
+    (void)unlink(path); /* of a worker that was killed with its launcher */
+    if (mkfifo(path, 0600) == 0) {
+        (void)unlink(path); /* just made; PyTorch makes its own */
+        return;
+    }
+    if (!workers->pipe_told)
+        log_warn("cannot make a pipe such as %s; PyTorch's flight recorder is "
+                 "not asked if a worker hangs",
+                 path);
+    workers->pipe_told = true;
+    worker_env_drop(envp, FLIGHT_PIPE_VAR);
 }
 
 static void
@@ -370,6 +403,7 @@ static int start_one(struct workers *workers,
     }
     char **envp = worker_env_make(workers->conf, world, local_rank, error_file,
                                   mailbox, pmi_fd);
+    check_pipe(workers, local_rank, envp);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
     char **argv = worker_args_make(workers->conf->argv, &places);

@@ -45,6 +45,9 @@ def newest():
 
 
 def run_epoch(app, epoch, rank):
+    if "GATE_RANK" in os.environ:  # interop/frameworks
+        from frameworks.gate import begins
+        begins(epoch)
     torch.manual_seed(1000 * epoch + rank)
     print(f"[GPU{rank}] Epoch {epoch} | Steps: {STEPS}", flush=True)
     for _ in range(STEPS):

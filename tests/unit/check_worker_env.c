@@ -190,23 +190,33 @@ START_TEST(test_worker_env_tells_the_flight_recorder_where)
         "TORCH_FR_DUMP_TEMP_FILE=/tmp/2/nccl_trace_rank_",
         "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/tmp/2/nccl_trace_rank_"};
     conf.hang.idle_us = MONO_S;
-    char **env = worker_env_make(&conf, &world, 2, "", &files);
+    char **env = worker_env_make(&conf, &world, 2, "", &files, -1);
     ck_assert_int_eq(count(env), WANTED);
     free(env);
-    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files, -1);
     for (int i = 0; i < 3; i++)
         ck_assert_msg(holds(env, told[i]), "%s", told[i]);
     free(env);
     ck_assert_int_eq(setenv("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/x", 1), 0);
-    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files, -1);
     ck_assert(holds(env, told[0]));
     ck_assert(!holds(env, told[1]));
     ck_assert(holds(env, "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/x"));
     free(env);
     conf.hang.idle_us = MONO_NEVER;
-    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files);
+    env = worker_env_make(&conf, &world, 2, "/tmp/2/error.json", &files, -1);
     ck_assert(!holds(env, told[0]));
     free(env);
+}
+END_TEST
+
+START_TEST(test_worker_env_drops_one_variable)
+{
+    char a[] = "PIPE=1", b[] = "PIPES=2", c[] = "PIPE=3", d[] = "X=PIPE=";
+    char *env[] = {a, b, c, d, NULL};
+    worker_env_drop(env, "PIPE");
+    ck_assert_int_eq(count(env), 2);
+    ck_assert(holds(env, "PIPES=2") && holds(env, "X=PIPE="));
 }
 END_TEST
 
@@ -312,6 +322,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
+    tcase_add_test(tc, test_worker_env_drops_one_variable);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_has_what_pmi_needs);

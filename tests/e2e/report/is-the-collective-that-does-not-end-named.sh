@@ -5,14 +5,15 @@
 # rank, and do the dumps lie beside the log files, without the pipes?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-python=$(command -v python3) || skip 'needs python3'
+python=$(command -v python3) && command -v cc >/dev/null ||
+    skip 'needs python3 and a C compiler'
 python=$("$python" -c 'import os, sys; print(os.path.realpath(sys.executable))')
 # Without a debugger, which takes seconds for each worker.
 ddprun()
 {
     _node=$1
     shift
-    background "$_node" env PATH=/nowhere "$DDPRUN" --hang_timeout=2 "$@"
+    background "$_node" env PATH=/nowhere "$DDPRUN" --beat_timeout=1 "$@"
 }
 cat >train.sh <<END
 #!/bin/sh
@@ -29,7 +30,7 @@ for name in a b; do
 done
 ends_with 82 a 20
 ends_with 82 b 20
-said='no progress for .* (--hang_timeout=2); rank 2 did not come to all_reduce'
+said='no beat for .* (--beat_timeout=1), its last beat was of step 1; rank 2 did not come to all_reduce'
 said="$said (number 7 of group default_pg); ranks 0, 1, 3 wait; its stacks"
 for name in a b; do
     has "^ddprun:   error  *$said" $name.err
@@ -60,4 +61,26 @@ ddprun d --log_dir="$LOG_DIR" ./train.sh
 ends_with 82 d 20
 has 'all ranks of the group came to all_reduce (number 7 of' d.err
 [ -s mine_0 ] || fail 'no dump where the user wants it'
+nothing_left
+
+# PyTorch throws where it cannot make its pipe: it is not told to, then.
+cat >no_pipe.c <<'C'
+#include <errno.h>
+#include <sys/stat.h>
+int mkfifo(const char *path, mode_t mode)
+{
+    (void)path, (void)mode;
+    errno = EPERM;
+    return -1;
+}
+C
+cc -shared -fPIC -o no_pipe.so no_pipe.c || fail 'no_pipe.c cannot be compiled'
+background e env LD_PRELOAD="$E2E_DIR/no_pipe.so" "$DDPRUN" --hang_timeout=60 env
+ends_with 0 e
+lines 1 'cannot make a pipe such as .*: Operation not permitted' e.err
+has '^TORCHELASTIC_ERROR_FILE=' e.out
+has_not TORCH_NCCL_DEBUG_INFO_PIPE_FILE e.out
+background f "$DDPRUN" --hang_timeout=60 env
+ends_with 0 f
+has '^TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/.*[.]nccl_trace_rank_$' f.out
 nothing_left
