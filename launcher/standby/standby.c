@@ -240,11 +240,10 @@ static void on_look(uv_timer_t *timer)
     int64_t has = memory_of(s->importer), free = memory_free();
     if (s->importer == 0 || !memory_short(has, free))
         return;
-    log_info(
-        "the process that imports ahead and its standbys are ended: it "
-        "takes %lld MiB of memory, and only %lld MiB are free; the workers "
-        "of the next round are started afresh",
-        (long long)has >> 20, (long long)free >> 20);
+    log_info("the process that imports ahead takes %lld MiB of memory, and "
+             "only %lld MiB are free: it is ended, and so are its standbys; "
+             "the workers of the next round are started afresh",
+             (long long)has >> 20, (long long)free >> 20);
     s->took = has;
     standby_policy_short(&s->policy);
     end_all(s);

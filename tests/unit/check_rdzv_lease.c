@@ -79,7 +79,7 @@ END_TEST
 /* -- addresses ------------------------------------------------------------- */
 
 /* From where node `who` comes, and what it holds: `w`, or nothing. */
-static void comes_from(
+static void joins_from(
     int conn, int who, const char *addr, int port, const struct msg_world *w)
 {
     struct msg m =
@@ -93,8 +93,8 @@ static void comes_from(
 /* Nodes 0 and 1 of round 1, in which node 0 is the first. */
 static struct msg_world run_two_at(const char *first, const char *second)
 {
-    comes_from(0, 0, first, 4000, NULL);
-    comes_from(1, 1, second, 4001, NULL);
+    joins_from(0, 0, first, 4000, NULL);
+    joins_from(1, 1, second, 4001, NULL);
     ck_assert(told(0, "world"));
     members_said[0] = '\0';
     members_pieces = 0;
@@ -109,7 +109,7 @@ START_TEST(test_rdzv_node_that_is_back_has_its_new_address)
     struct msg_world w = run_two_at("10.0.0.7", "10.0.0.8");
     ck_assert_str_eq(w.master_addr, "10.0.0.7");
     closed(0, false);
-    comes_from(10, 0, _i == 0 ? "10.0.0.77" : "", 4077, &w);
+    joins_from(10, 0, _i == 0 ? "10.0.0.77" : "", 4077, &w);
     ck_assert_str_eq(said, "10:lease "); /* the round runs on */
     failed(1, 1, 9, 0);
     ready(10, 1);
@@ -154,7 +154,7 @@ START_TEST(test_rdzv_round_whose_first_node_moved_before_it_heard_is_over)
     (void)run_two_at("10.0.0.7", "10.0.0.8");
     int who = _i == 2; /* the second one may be anywhere */
     closed(who, false);
-    comes_from(10, who, from[_i], 4000 + who, NULL);
+    joins_from(10, who, from[_i], 4000 + who, NULL);
     if (_i > 0) {
         ck_assert(told(10, "world") && !told(0, "stop") && !told(1, "stop"));
         ck_assert_str_eq(last[10].world.master_addr, "10.0.0.7");

@@ -1,8 +1,9 @@
 #!/bin/sh
 # A program writes down all that it can see of itself: once after a fresh start,
-# once as a standby, as a script and as a module, bound to CPUs, with a GPU of its own. But for what the imports left in
-# sys.modules both are the same. What an import makes by chance differs between
-# workers.
+# once as a standby; as a script, as a module, bound to CPUs and with a GPU of its own.
+# But for what the imports left in sys.modules both are the same. What an import makes
+# by chance differs between workers.
+# limit: 180
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 command -v python3 >/dev/null || skip 'needs python3'
 export XDG_CACHE_HOME="$E2E_DIR/cache"
