@@ -18,6 +18,8 @@
 #include "launcher/conf/options.h"
 #include "rendezvous/base/rng.h"
 
+#define ENDPOINTS 3 /* of which one may be dead */
+
 bool conf_has_hosts(const struct opts *o)
 {
     return conf_said(o, OPTIONS_hosts) || conf_said(o, OPTIONS_hostfile);
@@ -196,7 +198,39 @@ static int fill_nodes(struct conf *c, struct opts *o, struct ddp_err *err)
     return opts_offer(o, OPTIONS_nnodes, text, err);
 }
 
-/* On the first host, at a port that differs between jobs. */
+/* Whether the job can begin without its first host, if that is dead: with MIN
+ * of
+ * --nnodes below MAX, and more than half of it, so that no second job can
+ * begin. The hosts behind it are then endpoints as well. */
+static bool can_spare_first(const struct opts *o)
+{
+    int64_t max = 0;
+    int min = min_said(o);
+    const char *said = opts_text(o, OPTIONS_nnodes);
+    const char *colon = said != NULL ? strchr(said, ':') : NULL;
+    const char *backend = opts_text(o, OPTIONS_rdzv_backend);
+    bool placed = conf_said(o, OPTIONS_node_rank) ||
+                  conf_said(o, OPTIONS_master_port) ||
+                  (backend != NULL && strcasecmp(backend, "static") == 0);
+    return min > 0 && colon != NULL && !placed &&
+           opts_read_int(colon + 1, 1, CONF_NNODES_MAX, &max) && min < max &&
+           2 * min > max;
+}
+
+/* Appends ",HOST:PORT", if it fits as a whole. */
+static void add_endpoint(char *text, size_t cap, const char *host, int port)
+{
+    size_t len = strlen(text);
+    bool ip6 = strchr(host, ':') != NULL;
+    int n =
+        snprintf(text + len, cap - len, ip6 ? "%s[%.255s]:%d" : "%s%.255s:%d",
+                 len > 0 ? "," : "", host, port);
+    if (n < 0 || (size_t)n >= cap - len)
+        text[len] = '\0';
+}
+
+/* On the first host, at a port that differs between jobs; and on the next ones
+ * if the job may begin without it. */
 static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
 {
     const struct listed_host *first = &c->front.hosts.host[0];
@@ -211,10 +245,10 @@ static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
                            first->name);
     if (conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    bool ip6 = strchr(first->name, ':') != NULL;
-    (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint),
-                   ip6 ? "[%.255s]:%d" : "%.255s:%d", first->name,
-                   port); /* fits */
+    int n = can_spare_first(o) ? ENDPOINTS : 1;
+    for (int i = 0; i < n && i < c->front.hosts.n; i++)
+        add_endpoint(c->front.endpoint, sizeof(c->front.endpoint),
+                     first[i].name, port);
     return opts_offer(o, OPTIONS_rdzv_endpoint, c->front.endpoint, err);
 }
 

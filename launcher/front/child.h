@@ -32,6 +32,7 @@ struct front_child {
     enum child_state state;
     const char *name; /* for people: of the host, or "srun". Borrowed */
     char mark[ORDERS_MARK_LEN + 1]; /* that its proxies have. The caller's */
+    bool held;  /* its proxy waits if the connection is lost. The caller's */
     bool again; /* its proxy lives, and is to be connected to again. The same */
     pid_t pid;  /* 0 unless STARTING or RUNS, and executed here */
     struct front_link *link; /* by which it is executed; NULL: here. Borrowed */

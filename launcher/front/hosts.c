@@ -57,9 +57,9 @@ static int put_start(struct front *f, int i, struct ddp_err *err)
         .beat_ms = front_is_list(f) ? BEATS_MS : 0,
         .grace_ms =
             grace_ms < ORDERS_TIME_MAX ? (int)grace_ms : ORDERS_TIME_MAX,
-        .how = !front_is_list(f)          ? ORDERS_STEP
-               : f->child[i].link != NULL ? ORDERS_HELD
-                                          : ORDERS_PLAIN,
+        .how = !front_is_list(f)  ? ORDERS_STEP
+               : f->child[i].held ? ORDERS_HELD
+                                  : ORDERS_PLAIN,
         .folder = front_is_list(f) ? f->folder : "",
         .args = args.word,
         .vars = vars.word != NULL ? vars.word : none,
@@ -126,6 +126,8 @@ static void on_mark(void *ctx, const struct mark *m)
         k->ends++;
         f->first = f->ends++ == 0 ? m->status : f->first;
         f->ended[m->status]++;
+        if (k->held)
+            front_hosts_tell(k, ORDER_OVER, 0);
         if (m->status != 0)
             front_hosts_lose(f, m->status);
         else if (f->done_us == 0)
@@ -177,6 +179,7 @@ static int start_child(struct front *f, int i, struct ddp_err *err)
 {
     struct front_child *k = &f->child[i];
     char line[ORDERS_LINE_MAX];
+    k->held |= k->link != NULL;
     int n = snprintf(line, sizeof(line), "%s%s\n", AGAIN_WORD, k->mark);
     int rc =
         k->again ? buf_put(&k->orders, line, (size_t)n) : put_start(f, i, err);
@@ -219,6 +222,7 @@ void front_hosts_take_back(struct front *f, struct front_child *k)
     if (k->number == 0 && k->first_us == 0)
         k->first_us = k->link->via.first_us; /* the same host */
     front_child_again(k);
+    k->held = false;
 }
 
 void front_hosts_again(struct front *f, struct front_child *k)

@@ -64,6 +64,7 @@ bool orders_put(struct buf *b, enum order_kind kind, int signo)
         (void)snprintf(line, sizeof(line), "%s\n",
                        kind == ORDER_ASK    ? "ask"
                        : kind == ORDER_GONE ? "gone"
+                       : kind == ORDER_OVER ? "over"
                                             : "beat");
     return buf_put(b, line, strlen(line)) == 0;
 }
@@ -154,6 +155,8 @@ enum order_kind orders_read(const char *line, int *signo)
         return ORDER_ASK;
     if (strcmp(line, "gone") == 0)
         return ORDER_GONE;
+    if (strcmp(line, "over") == 0)
+        return ORDER_OVER;
     if (strncmp(line, signal_word, strlen(signal_word)) != 0 ||
         !opts_read_int(line + strlen(signal_word), 1, SIGNO_MAX, &n))
         return ORDER_WRONG;

@@ -9,6 +9,7 @@
  *     beat
  *     ask
  *     gone
+ *     over
  *
  * Standard input needs no port, no name and no secret: ssh, srun and their like
  * carry it, and its end is the end of the front end.
@@ -53,6 +54,7 @@ enum order_kind {
     ORDER_BEAT,
     ORDER_SIGNAL,
     ORDER_ASK,   /* whether it is there: a mark says so */
+    ORDER_OVER,  /* its launcher's end was heard */
     ORDER_GONE,  /* the front end is: of a hub, whose own connection ended */
     ORDER_WRONG, /* not a line of a front end's */
 };

@@ -22,7 +22,8 @@
  * - The connection goes through another host, which may die (ORDERS_HELD): the
  *   launcher writes to pipes of ours, and if the connection is lost another one
  *   is waited for, HELD_US long (launcher/front/again). What waits to be said
- *   then goes there. A hub whose own connection has ended says "gone".
+ *   then goes there, and the launcher's end until the front end has heard it. A
+ * hub whose own connection has ended says "gone".
  */
 #include "launcher/front/proxy.h"
 
@@ -65,6 +66,7 @@ struct proxy {
     int64_t heard_us;     /* the last word of the front end */
     bool paused;          /* none is expected */
     bool gone;            /* the front end */
+    bool over;            /* it has heard that the launcher ended */
     int again_fd;         /* of ORDERS_HELD: where another connection comes */
     int taken_fd;         /* whose streams these are; -1: those of the start */
     bool fresh;           /* what was written to the one before is lost */
@@ -389,6 +391,9 @@ static void hear_line(struct proxy *p)
     case ORDER_GONE:
         lose(p, "the connection through another host is closed");
         return;
+    case ORDER_OVER:
+        p->over = true;
+        return;
     case ORDER_SIGNAL:
         order(p, signo);
         return;
@@ -543,6 +548,18 @@ static int watch(struct proxy *p)
     return status;
 }
 
+/* What was written may be lost with the connection: until it was heard. */
+static void say_end(struct proxy *p, int status)
+{
+    say(p, MARK_END, status);
+    while (p->again_fd >= 0 && !p->over && !p->gone) {
+        p->fresh = false;
+        (void)wait_and_hear(p, -1, look(p));
+        if (p->fresh)
+            say(p, MARK_END, status);
+    }
+}
+
 int proxy_main(void)
 {
     static struct proxy p = {.kill_us = MONO_NEVER};
@@ -562,7 +579,7 @@ int proxy_main(void)
     int status = ddp_code_exit(DDP_E_PEER);
     if (!p.gone)
         status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);
-    say(&p, MARK_END, status);
+    say_end(&p, status);
     free(p.data);
     free(p.words);
     return status;

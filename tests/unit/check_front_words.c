@@ -48,7 +48,7 @@ START_TEST(test_orders_start_is_read_as_it_was_written)
     struct orders_start in = {.mark = MARK,
                               .beat_ms = 20000,
                               .grace_ms = 35000,
-                              .step = true,
+                              .how = ORDERS_STEP,
                               .folder = "/tmp/a folder",
                               .args = args,
                               .vars = vars};
@@ -61,7 +61,7 @@ START_TEST(test_orders_start_is_read_as_it_was_written)
     ck_assert_str_eq(out.mark, MARK);
     ck_assert_int_eq(out.beat_ms, 20000);
     ck_assert_int_eq(out.grace_ms, 35000);
-    ck_assert(out.step);
+    ck_assert_int_eq(out.how, ORDERS_STEP);
     ck_assert_str_eq(out.folder, "/tmp/a folder");
     ck_assert_int_eq(out.n_args, 4);
     for (int i = 0; i < 4; i++)
@@ -180,6 +180,8 @@ START_TEST(test_orders_are_beats_and_signals)
     ck_assert_int_eq(memcmp(buf_head(&b), "beat\nsignal 15\n", 15), 0);
     ck_assert_int_eq(orders_read("beat", &signo), ORDER_BEAT);
     ck_assert_int_eq(orders_read("ask", &signo), ORDER_ASK);
+    ck_assert_int_eq(orders_read("gone", &signo), ORDER_GONE);
+    ck_assert_int_eq(orders_read("over", &signo), ORDER_OVER);
     ck_assert_int_eq(orders_read("signal 15", &signo), ORDER_SIGNAL);
     ck_assert_int_eq(signo, 15);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)

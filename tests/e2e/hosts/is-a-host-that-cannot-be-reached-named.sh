@@ -42,3 +42,13 @@ ends_with 0 front 20
 lines 2 'world=2 ' started
 has 'cannot start on refuses' front.err
 nothing_left
+
+# Also the first one, where the job would meet: its name leads to nobody.
+echo '10.77.0.99 refuses' >>hosts
+: >started
+front --hosts=refuses,a,c --nnodes=2:3 --rdzv_conf=last_call_timeout=1 \
+    "$WORKER" exit 0
+ends_with 0 front 30
+lines 2 'world=2 ' started
+has 'cannot start on refuses' front.err
+nothing_left
