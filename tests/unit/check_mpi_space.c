@@ -365,7 +365,7 @@ START_TEST(test_space_over_nodes_names)
 }
 END_TEST
 
-/* Whoever waits for nobody runs on without the other nodes. */
+/* Who waits for nobody runs on without the other nodes, until it does. */
 START_TEST(test_space_cut_off_fails_only_who_waits)
 {
     begin(3);
@@ -374,6 +374,15 @@ START_TEST(test_space_cut_off_fails_only_who_waits)
     says(0, "barrier_in");
     space_cut_off(&s, "gone");
     ck_assert_str_eq(did, "");
+    if (_i == 0)
+        expect(1, "get key=PMI_process_mapping", "fail:1:72; ");
+    if (_i == 1)
+        expect(1, "lookup_name service=s",
+               "name:1:lookup_name s=; fail:1:72; ");
+    if (_i < 2)
+        return;
+    says(1, "barrier_in");
+    expect(2, "barrier_in", "fence:; fail:0:72; ");
 }
 END_TEST
 
@@ -500,7 +509,7 @@ int main(void)
     tcase_add_loop_test(tc, test_space_over_nodes_nonsense_fails_who_waits, 0,
                         LEN(nonsense));
     tcase_add_test(tc, test_space_over_nodes_names);
-    tcase_add_test(tc, test_space_cut_off_fails_only_who_waits);
+    tcase_add_loop_test(tc, test_space_cut_off_fails_only_who_waits, 0, 3);
     tcase_add_loop_test(tc, test_mapping, 0, LEN(maps));
     tcase_add_test(tc, test_mapping_has_its_bound);
     tcase_add_test(tc, test_kvs_holds_many);
