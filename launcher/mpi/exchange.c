@@ -10,7 +10,10 @@
  * a program that uses the store as well cannot meet them.
  *
  * Failure modes:
- *  - Nobody answers yet: tried again, each address in turn, for CONNECT_US.
+ *  - Nobody answers yet: tried again, each address in turn, for
+ *    EXCHANGE_FIRST_MS.
+ *  - A node does not bring its part, since its --mpi is another: given up after
+ *    that time as well. Later gatherings take as long as the workers take.
  *  - The connection breaks, or the store answers nonsense: it is not tried
  *    again, since what the store has taken is unknown. It is mostly the end of
  *    the round, of which this node is about to hear: on_lost waits.
@@ -29,7 +32,6 @@
 
 #define EXCHANGE_MAGIC   0x65786368u
 #define ORDER_MAGIC      0x6f726472u
-#define CONNECT_US       (60 * MONO_S)
 #define PAUSE_MS         50
 #define PREFIX           "ddprun/pmi/"
 #define KEY_MAX          (sizeof(PREFIX) + 8 + PMI_KVSNAME_MAX)
@@ -223,9 +225,12 @@ tell(struct exchange *x, const struct c10d_slice *value, int64_t number)
 {
     struct exchange_order *o = x->first;
     struct pmi_text text = {(const char *)value->data, value->len};
-    if (o->gathers)
+    if (o->gathers) {
+        (void)uv_timer_stop(&x->timer); /* all are there */
         x->handler->on_gathered(x->ctx, text.at, text.len);
-    else if (o->op == PMI_LOOKUP_NAME)
+        return;
+    }
+    if (o->op == PMI_LOOKUP_NAME)
         x->handler->on_named(x->ctx, o->local_rank, text.len > 0, text);
     else
         x->handler->on_named(x->ctx, o->local_rank,
@@ -294,6 +299,7 @@ static void on_up(void *ctx, struct conn *c)
     struct ddp_err err = {.text = ""};
     ddp_assert(x->conn == c);
     x->state = EXCHANGE_UP;
+    (void)uv_timer_start(&x->timer, on_timer, (uint64_t)x->first_ms, 0);
     if (c10d_put_hello(&x->out, &err) != 0)
         lose(x, err.text);
     begin_first(x);
@@ -377,6 +383,9 @@ static void on_timer(uv_timer_t *timer)
     struct exchange *x = exchange_of(timer->data);
     if (x->state == EXCHANGE_FINDING)
         find(x);
+    else if (x->state == EXCHANGE_UP)
+        lose(x, "not all nodes have told it how many workers they have; is "
+                "--mpi the same on all of them?");
     else if (x->state == EXCHANGE_BROKEN)
         x->handler->on_lost(x->ctx, x->why);
 }
@@ -391,7 +400,8 @@ int exchange_init(struct exchange *x,
                            .loop = loop,
                            .handler = handler,
                            .ctx = ctx,
-                           .state = EXCHANGE_CLOSED};
+                           .state = EXCHANGE_CLOSED,
+                           .first_ms = EXCHANGE_FIRST_MS};
     buf_init(&x->in, C10D_VALUE_MAX + 64);
     buf_init(&x->out, ORDERS_BYTES_MAX);
     (void)uv_timer_init(loop, &x->timer); /* cannot fail */
@@ -409,7 +419,7 @@ void exchange_open(struct exchange *x,
     x->port = port;
     x->nodes = nodes;
     x->next_addr = 0;
-    x->until_us = mono_after(mono_now_us(), CONNECT_US);
+    x->until_us = mono_after(mono_now_us(), x->first_ms * MONO_MS);
     x->state = EXCHANGE_FINDING;
     (void)uv_timer_start(&x->timer, on_timer, 0, 0);
 }

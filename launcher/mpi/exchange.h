@@ -33,7 +33,10 @@ struct exchange_handler {
     void (*on_lost)(void *ctx, const char *why);
 };
 
-#define EXCHANGE_LOST_MS 2000
+#define EXCHANGE_LOST_MS 1000
+/* In which all nodes have to bring their part of the first gathering, which
+ * each brings as its round begins. */
+#define EXCHANGE_FIRST_MS 60000
 
 /* The caller's storage, for the life of the process; the fields are
  * exchange.c's own. */
@@ -57,7 +60,8 @@ struct exchange {
     int64_t nodes;
     struct addr_list addrs;
     int next_addr;
-    int64_t until_us; /* the first connection has to be there by then */
+    int64_t first_ms; /* EXCHANGE_FIRST_MS, less in a test */
+    int64_t until_us; /* the connection has to be there by then */
     struct conn *conn;
     struct buf in;
     struct buf out;               /* what conn has no room for */

@@ -44,6 +44,7 @@ struct mpi_link {
     struct mpi *mpi;
     int local_rank;
     int fd;
+    int events; /* that are waited for; 0: not yet */
     struct pmi_decoder decoder;
     struct buf in;
     struct buf out; /* what the socket did not take */
@@ -59,6 +60,7 @@ struct mpi {
     struct exchange exchange;
     int64_t base_rank;
     int64_t fences;          /* of this round, through the exchange */
+    bool judged;             /* a failure of it was told to the agent */
     struct mpi_link **links; /* by local rank, NULL: none */
     pid_t *pids;             /* by local rank, of the last one */
 };
@@ -113,7 +115,9 @@ static void on_link(uv_poll_t *poll, int status, int events);
 static void watch(struct mpi_link *l)
 {
     int events = buf_len(&l->out) > 0 ? UV_WRITABLE : UV_READABLE;
-    (void)uv_poll_start(&l->poll, events, on_link); /* cannot fail */
+    if (events != l->events)
+        (void)uv_poll_start(&l->poll, events, on_link); /* cannot fail */
+    l->events = events;
 }
 
 /* A call failed: that of a worker that has gone is no matter of ours. */
@@ -331,6 +335,7 @@ void mpi_round(struct mpi *m, const struct msg_world *w)
                 w->world_size);
     m->base_rank = w->base_rank;
     m->fences = 0;
+    m->judged = false;
     if (w->group_world == 1) {
         exchange_close(&m->exchange);
         return;
@@ -395,14 +400,14 @@ void mpi_started(struct mpi *m, int local_rank, pid_t pid)
         m->pids[local_rank] = pid;
 }
 
-/* All that the workers have said so far. */
-static void look(struct mpi *m)
+/* What the worker has said so far. */
+static void look(struct mpi *m, int local_rank)
 {
-    for (int i = 0; i < m->conf->nproc; i++)
-        for (int n = 0; n < LOOK_MAX && m->links[i] != NULL &&
-                        buf_len(&m->links[i]->out) == 0 && read_link(m, i);
-             n++)
-            ;
+    for (int n = 0; n < LOOK_MAX; n++) {
+        const struct mpi_link *l = m->links[local_rank];
+        if (l == NULL || buf_len(&l->out) > 0 || !read_link(m, local_rank))
+            return;
+    }
 }
 
 void mpi_ended(struct mpi *m, struct agent_worker *w)
@@ -410,13 +415,16 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     if (m == NULL)
         return;
     ddp_assert(w->local_rank >= 0 && w->local_rank < m->conf->nproc);
-    look(m);
+    bool failed = w->code != 0 || w->signal != 0;
+    /* Another one's abort may be why: only the first failure counts. */
+    for (int i = 0; failed && !m->judged && i < m->conf->nproc; i++)
+        look(m, i);
+    m->judged |= failed;
+    look(m, w->local_rank);
     close_link(m, w->local_rank);
-    if (w->code != 0 || w->signal != 0)
-        return;
-    const char *why = space_ended(&m->space, w->local_rank);
-    if (why == NULL)
-        return;
-    w->code = CODE_EARLY;
-    w->text = why;
+    const char *why = failed ? NULL : space_ended(&m->space, w->local_rank);
+    if (why != NULL) {
+        w->code = CODE_EARLY;
+        w->text = why;
+    }
 }

@@ -83,6 +83,7 @@ void space_begin(struct space *s,
     s->world_size = world_size;
     s->waiting = 0;
     s->fencing = s->failed = false;
+    s->cut_off[0] = '\0';
     (void)snprintf(s->kvsname, sizeof(s->kvsname), /* fits */
                    "ddprun_%.32s_%lld", instance, (long long)round);
     s->mapped = nodes == 1;
@@ -162,14 +163,21 @@ static void on_abort(struct space *s, int local_rank, int64_t code)
     fail(s, local_rank, status == 0 ? CODE_OF_ABORT_0 : status, why);
 }
 
-void space_cut_off(struct space *s, const char *why)
+/* Who waits for nodes that cannot be reached has failed. */
+static void blame_cut_off(struct space *s)
 {
-    for (int i = 0; i < s->nproc; i++)
+    for (int i = 0; i < s->nproc && s->cut_off[0] != '\0'; i++)
         if (s->clients[i].state == SPACE_ASKING ||
             (s->fencing && s->clients[i].state == SPACE_BARRIER)) {
-            fail(s, i, ddp_code_exit(DDP_E_LOST), why);
+            fail(s, i, ddp_code_exit(DDP_E_LOST), s->cut_off);
             return;
         }
+}
+
+void space_cut_off(struct space *s, const char *why)
+{
+    (void)snprintf(s->cut_off, sizeof(s->cut_off), "%s", why); /* may be cut */
+    blame_cut_off(s);
 }
 
 /* -- keys ------------------------------------------------------------------ */
@@ -260,6 +268,7 @@ on_get(struct space *s, int local_rank, const struct pmi_request *req)
     } else {
         c->state = SPACE_ASKING;
         c->asks = PMI_GET;
+        blame_cut_off(s);
     }
 }
 
@@ -324,6 +333,7 @@ static void on_barrier(struct space *s, int local_rank)
         s->fencing = true;
         s->handler->fence(s->ctx, buf_head(&s->fresh), buf_len(&s->fresh));
         buf_take(&s->fresh, buf_len(&s->fresh));
+        blame_cut_off(s);
     }
 }
 
@@ -400,6 +410,7 @@ on_name(struct space *s, int local_rank, const struct pmi_request *req)
         c->state = SPACE_ASKING;
         c->asks = req->op;
         s->handler->name(s->ctx, local_rank, req->op, req->service, req->port);
+        blame_cut_off(s);
     } else if (req->op == PMI_LOOKUP_NAME) {
         say_named(s, local_rank, req->op, e != NULL,
                   e == NULL ? (struct pmi_text){"", 0}

@@ -86,9 +86,11 @@ struct space {
     bool fencing;                 /* `fence` was called */
     bool failed;                  /* `fail` was called: once a round */
     struct kvs keys;
-    struct kvs names; /* one node only */
-    struct buf fresh; /* "KEY=VALUE\n" ..., since the last barrier */
-    bool mapped;      /* `mapping` is known */
+    struct kvs names;            /* one node only */
+    struct buf fresh;            /* "KEY=VALUE\n" ..., since the last barrier */
+    bool mapped;                 /* `mapping` is known */
+    char cut_off[SPACE_WHY_MAX]; /* why the other nodes cannot be reached; "":
+                                    they can, as far as is known */
     char mapping[MAPPING_MAX];
 };
 

@@ -251,7 +251,7 @@ enum pmi_status pmi_decode(struct pmi_decoder *d,
 {
     *used = 0;
     *req = (struct pmi_request){.op = PMI_INIT};
-    for (;;) {
+    while (*used < len) {
         const char *at = data + *used;
         size_t left = len - *used;
         ddp_assert(d->scanned <= left);
@@ -271,6 +271,7 @@ enum pmi_status pmi_decode(struct pmi_decoder *d,
         if (status != PMI_MORE)
             return status;
     }
+    return PMI_MORE;
 }
 
 /* -- answers --------------------------------------------------------------- */

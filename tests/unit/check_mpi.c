@@ -380,6 +380,39 @@ START_TEST(test_mpi_lost_store_fails_who_waits)
 }
 END_TEST
 
+static void on_gathered(void *ctx, const char *data, size_t len)
+{
+    (void)ctx, (void)data, (void)len;
+    ck_abort_msg("the other node has brought nothing");
+}
+
+static void on_lost(void *ctx, const char *why)
+{
+    char *said = ctx;
+    (void)snprintf(said, 300, "%s", why);
+}
+
+/* A node that does not take part is missed at the first gathering. */
+START_TEST(test_mpi_of_one_node_only_is_told)
+{
+    static const struct exchange_handler waits = {.on_gathered = on_gathered,
+                                                  .on_lost = on_lost};
+    static struct exchange x;
+    char said[300] = "";
+    struct ddp_err err;
+    world_open(&store, NULL);
+    ck_assert_int_eq(exchange_init(&x, &loop, &waits, said, &err), 0);
+    x.first_ms = 200;
+    exchange_open(&x, "127.0.0.1", store.port, 2);
+    exchange_gather(&x, "nodes", "0=2\n", 4);
+    int64_t until_us = mono_now_us() + WAIT_US;
+    while (said[0] == '\0' && mono_now_us() < until_us)
+        turn();
+    ck_assert(strstr(said, "is --mpi the same on all of them?") != NULL);
+    world_close(&store);
+}
+END_TEST
+
 /* Nobody listens yet: it is tried again. */
 START_TEST(test_mpi_waits_for_the_store)
 {
@@ -450,6 +483,7 @@ int main(void)
     tcase_add_test(tc, test_mpi_nodes_share_what_they_put);
     tcase_add_test(tc, test_mpi_nodes_share_names);
     tcase_add_test(tc, test_mpi_lost_store_fails_who_waits);
+    tcase_add_test(tc, test_mpi_of_one_node_only_is_told);
     tcase_add_test(tc, test_mpi_waits_for_the_store);
     suite_add_tcase(suite, tc);
     tc = fault_case(suite, "faults", 60);

@@ -195,6 +195,7 @@ START_TEST(test_pmi_is_bounded)
 {
     static char line[PMI_LINE_MAX + 1];
     struct pmi_decoder d = {0};
+    ck_assert_int_eq(pmi_decode(&d, NULL, 0, &req, &used, &err), PMI_MORE);
     memset(line, 'x', PMI_LINE_MAX);
     ck_assert_int_eq(pmi_decode(&d, line, PMI_LINE_MAX - 1, &req, &used, &err),
                      PMI_MORE);
