@@ -161,12 +161,13 @@ static void pick_budget(struct schedule *p, struct rng *rng)
         p->conf.scale_ms = rng_below(rng, 6000);
 }
 
-static void make_schedule(struct schedule *p, uint64_t seed)
+/* `nodes`: 0: as it comes. */
+static void make_of(struct schedule *p, uint64_t seed, int nodes)
 {
     struct rng rng;
     rng_init(&rng, seed);
     *p = (struct schedule){.n_steps = 0};
-    int n = pick_nodes(&rng);
+    int n = nodes > 0 ? nodes : pick_nodes(&rng);
     schedule_conf(p, &rng, n);
     p->conf.failover = true;
     /* Two beats that nobody answers, a quarter of a lease, are silence; slow
@@ -185,12 +186,18 @@ static void make_schedule(struct schedule *p, uint64_t seed)
     p->only_safety = seed % 2 == 1 || p->conf.endpoints == 0;
     p->may_wait = p->conf.endpoints > 1;
     pick_budget(p, &rng);
+    p->conf.kills_unproven = rng_below(&rng, 3) == 0;
     add_nodes(p, &rng);
     if (rng_below(&rng, 2) == 0)
         add_successions(p, &rng);
     if (rng_below(&rng, 5) == 0)
         add_flapping(p, &rng);
     schedule_add_faults(p, &rng, weights);
+}
+
+static void make_schedule(struct schedule *p, uint64_t seed)
+{
+    make_of(p, seed, 0);
 }
 
 /* -- tests ----------------------------------------------------------------- */
@@ -343,6 +350,37 @@ START_TEST(test_takeover_in_the_midst_of_the_end_keeps_the_invariants)
 }
 END_TEST
 
+/* -- last words ------------------------------------------------------------ */
+
+/* Two nodes, of which now one and then the other is killed, so that nothing
+ * proves it, and launched again: while the same faults go on, and newcomers
+ * come. */
+static void make_words(struct schedule *p, uint64_t seed)
+{
+    struct rng rng;
+    make_of(p, seed, 2);
+    rng_init(&rng, ~seed);
+    p->conf.kills_unproven = true;
+    if (p->n_steps > STEPS_MAX / 2)
+        p->n_steps = STEPS_MAX / 2;
+    int64_t at_us = QUIET_US + rng_below(&rng, (uint32_t)FAULTS_US / 4);
+    for (int i = 0; i < 4; i++) {
+        schedule_add(p, &rng, at_us, ACT_KILL, (uint32_t)rng_next(&rng));
+        at_us += rng_below(&rng, rng_below(&rng, 2) == 0 ? 400000 : 8000000);
+        schedule_add(p, &rng, at_us, ACT_LAUNCH_AGAIN,
+                     (uint32_t)rng_next(&rng));
+        at_us += rng_below(&rng, 6000000);
+    }
+}
+
+START_TEST(test_takeover_by_a_last_word_keeps_the_invariants)
+{
+    int64_t sums[SIM_COUNTS];
+    if (schedule_many(make_words, SCHEDULES / 2, sums))
+        ck_assert_int_gt(sums[SIM_WORD_TAKEOVER], SCHEDULES / 60);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("takeover");
@@ -355,6 +393,7 @@ int main(void)
                    test_takeover_daemons_that_end_in_order_keep_the_invariants);
     tcase_add_test(many,
                    test_takeover_in_the_midst_of_the_end_keeps_the_invariants);
+    tcase_add_test(many, test_takeover_by_a_last_word_keeps_the_invariants);
     suite_add_tcase(suite, many);
     TCase *broken = tcase_create("broken on purpose");
     tcase_set_timeout(broken, 120);

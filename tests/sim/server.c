@@ -62,6 +62,8 @@ static void on_note(struct sim *s, const struct note *note)
     s->count[SIM_GAVE_WAY] +=
         note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
+    s->count[SIM_WORD_TAKEOVER] += note->kind == NOTE_took_office &&
+                                   strstr(note->text, "no later") != NULL;
     s->count[SIM_TOLD_WHERE] += note->kind == NOTE_moved;
     s->count[SIM_OUTDATED] += note->kind == NOTE_outdated;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
