@@ -217,6 +217,7 @@ START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
         SIM_SERVER_BACK, SIM_NODE_FROZEN,       SIM_LISTED,
         SIM_BEHIND,      SIM_DRIFTED,           SIM_LONG_LEASE,
         SIM_OUTDATED,    SIM_LONG_TAKEOVER,     SIM_TOLD_WHERE,
+        SIM_IDLE_END,
     };
     int64_t sums[SIM_COUNTS];
     if (!schedule_many(make_schedule, SCHEDULES, sums))
