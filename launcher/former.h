@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 
+#include "rendezvous/proto/msg.h"
+
 struct agent;
 struct rdzv_client;
 
@@ -17,7 +19,16 @@ void former_leave(const struct agent *a,
                   const struct rdzv_client *client,
                   bool held);
 
-/* Tells the server of each launch of the run on this host that is dead. */
-void former_tell(struct rdzv_client *client);
+/* A message of that kind is about to be sent. What it binds this node to is
+ * written before, so that it is known of it even if it is killed now. */
+void former_before(const struct agent *a,
+                   const struct rdzv_client *client,
+                   enum msg_kind kind);
+
+/* The agent has dealt with this message. If the server waits for somebody it is
+ * told of each launch of the run on this host that is dead. */
+void former_after(const struct agent *a,
+                  struct rdzv_client *client,
+                  const struct msg *m);
 
 #endif

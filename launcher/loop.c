@@ -270,17 +270,14 @@ static const struct sweep_handler sweep_handler = {
 
 static void send_msg(struct loop *l, const struct msg *m)
 {
-    if (m->kind == MSG_KIND_ready) {
+    former_before(&l->agent, l->client, m->kind);
+    if (m->kind == MSG_KIND_ready)
         store_host_end(&l->store);
-        former_leave(&l->agent, l->client, false);
-    }
     if (m->kind != MSG_KIND_join) {
         rdzv_client_send(l->client, m);
         return;
     }
     struct msg join = *m;
-    former_leave(&l->agent, l->client,
-                 l->agent.work == AGENT_RUNNING || l->agent.work == AGENT_DONE);
     if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
         join.join.port = rdzv_client_port(l->client);
     if (join.join.addr[0] == '\0')
@@ -424,15 +421,10 @@ static void on_msg(void *ctx, const struct msg *m)
 {
     struct loop *l = loop_of(ctx);
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
-    bool is_answer = m->kind == MSG_KIND_lease || m->kind == MSG_KIND_waiting;
-    bool is_void = m->kind == MSG_KIND_lease && m->lease.grant_ms == 0;
     if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
     step(l, &ev);
-    if (agent_has_failover(&l->agent))
-        return; /* its voters are the proof */
-    if (is_void || (is_answer && l->agent.work == AGENT_NONE))
-        former_tell(l->client);
+    former_after(&l->agent, l->client, m);
 }
 
 static void on_disconnected(void *ctx, const char *why)

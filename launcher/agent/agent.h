@@ -464,6 +464,12 @@ bool agent_has_failover(const struct agent *a);
 /* What the server of this connection says counts. */
 bool agent_obeys(const struct agent *a);
 
+/* What its vote would say for good, should it die now: instance, voted,
+ * voted_epoch and voted_epoch_id of `d`. False: it has none, or has told the
+ * server that it obeys what binds it there (that it leaves, that it knows of
+ * the run's end). */
+bool agent_last_word(const struct agent *a, struct msg_dead *d);
+
 /* Until when the workers may run if nothing more is heard; MONO_NEVER while
  * there are none. A guard kills them then, should the agent be frozen. */
 int64_t agent_lease_until_us(const struct agent *a);

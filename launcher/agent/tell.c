@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -155,6 +156,22 @@ void agent_send_voted(struct step *s)
     m.voted.end_epoch = v->ended.count;
     msg_set(m.voted.end_epoch_id, v->ended.id);
     agent_send(s, &m);
+}
+
+bool agent_last_word(const struct agent *a, struct msg_dead *d)
+{
+    const struct agent_ballot *accepted = &a->vote.accepted;
+    const char *instance = agent_instance(a);
+    bool is_one = a->round.world.instance[0] == '\0' ||
+                  strcmp(a->round.world.instance, instance) == 0;
+    if (a->vote.state == AGENT_VOTE_NONE || instance[0] == '\0' || !is_one ||
+        agent_is_leaving(a) || a->known != AGENT_END_UNKNOWN)
+        return false;
+    msg_set(d->instance, instance);
+    d->voted = accepted->round;
+    d->voted_epoch = accepted->epoch.count;
+    msg_set(d->voted_epoch_id, accepted->epoch.id);
+    return true;
 }
 
 /* To a server of a later epoch it says `voted` alone: that counts whom it

@@ -181,6 +181,12 @@ void launch_lock_drop(void)
     (void)close(folder);
 }
 
+/* An empty line would be none. */
+static const char *or_dash(const char *text)
+{
+    return text[0] != '\0' ? text : "-";
+}
+
 /* As text, so that a person can read it. */
 void launch_lock_write(const struct launch_record *mine)
 {
@@ -188,10 +194,11 @@ void launch_lock_write(const struct launch_record *mine)
     if (own.fd < 0)
         return;
     (void)snprintf(text, sizeof(text), /* fits */
-                   "%s\n%s\n%s\n%lld %d %d %d\n", mine->agent, mine->name,
-                   mine->instance[0] != '\0' ? mine->instance : "-",
-                   (long long)mine->round, mine->group_rank, mine->held,
-                   mine->hosts);
+                   "%s\n%s\n%s\n%s\n%lld %d %d %d %lld %lld\n", mine->agent,
+                   mine->name, or_dash(mine->instance),
+                   or_dash(mine->voted_epoch_id), (long long)mine->round,
+                   mine->group_rank, mine->held, mine->hosts,
+                   (long long)mine->voted, (long long)mine->voted_epoch);
     if (pwrite(own.fd, text, sizeof(text), 0) == (ssize_t)sizeof(text))
         return;
     launch_lock_drop(); /* half of it, or what was true before, is worse */
@@ -213,24 +220,35 @@ static bool take_line(char **text, char *to, size_t size)
     return true;
 }
 
+static bool is_round(long long number)
+{
+    return number >= 0 && number <= 1000000000;
+}
+
 static bool parse(char *text, struct launch_record *r)
 {
     int held, hosts;
-    long long round;
+    long long round, voted, voted_epoch;
     *r = (struct launch_record){.round = 0};
     if (!take_line(&text, r->agent, sizeof(r->agent)) ||
         !take_line(&text, r->name, sizeof(r->name)) ||
         !take_line(&text, r->instance, sizeof(r->instance)) ||
-        sscanf(text, "%lld %d %d %d", &round, &r->group_rank, &held, &hosts) !=
-            4)
+        !take_line(&text, r->voted_epoch_id, sizeof(r->voted_epoch_id)) ||
+        sscanf(text, "%lld %d %d %d %lld %lld", &round, &r->group_rank, &held,
+               &hosts, &voted, &voted_epoch) != 6)
         return false;
     if (strcmp(r->instance, "-") == 0)
         r->instance[0] = '\0';
+    if (strcmp(r->voted_epoch_id, "-") == 0)
+        r->voted_epoch_id[0] = '\0';
     r->round = round;
     r->held = held != 0;
     r->hosts = hosts != 0;
-    return round >= 0 && round <= 1000000000 && r->group_rank >= -1 &&
-           r->group_rank <= 99999;
+    r->voted = voted;
+    r->voted_epoch = voted_epoch;
+    return is_round(round) && is_round(voted) && r->group_rank >= -1 &&
+           r->group_rank <= 99999 && voted_epoch >= 0 &&
+           voted_epoch <= INT64_C(1000000000000);
 }
 
 /* The lock of this user's file is held. */

@@ -26,6 +26,10 @@ struct launch_record {
     int group_rank; /* in that */
     bool held;      /* its workers of that ran, or had all exited 0 */
     bool hosts;     /* its launcher served the rendezvous that it was with */
+    /* The last round that it accepted as a voter, 0: it tells of no vote. */
+    int64_t voted;
+    int64_t voted_epoch;
+    char voted_epoch_id[17];
 };
 
 /* Takes the lock of this process, which children inherit and programs do not.

@@ -26,6 +26,8 @@
  *   -DDEATHS=1        agents that die; -DPROOFS: other servers may learn of it
  *   -DENDING          the run may be ended
  *   -DEXCEPTION       two voters: one dead with the server in office is enough
+ *   -DLAST_WORD       two voters: one dead, of which is known what it accepted, is
+ *                     enough
  * Each of these must be found:
  *   -DSTART_EARLY     workers start with the pending round
  *   -DHALF_TAKES      half is enough to take office
@@ -35,6 +37,7 @@
  *   -DLEASES_ONLY     ... counted from leases alone
  *   -DMEMBERS_FORGOT  old members that still hold a lease are not waited for
  *   -DDEAD_VOTE       a proof of death counts as a vote
+ *   -DDEAD_ALONE      farewells alone decide, with -DLAST_WORD -DENDING
  *   -DLEFT_IS_DEAD    an agent that went elsewhere leaves a farewell behind
  *   -DREADY_VOTES     ready counts as accept
  *   -DACCEPT_STOPS    accept counts as ready
@@ -47,6 +50,8 @@
  *   -DHELD_ENDS       an agent ends with an end that is not final }
  *   -DONE_OF_TWO      ... with -DEXCEPTION: half of two make it final at once
  *   -DSILENCE_EXCEPTS the exception without a proof, with -DEXCEPTION
+ *   -DWORD_OLD        ... whatever it accepted             } with -DLAST_WORD
+ *   -DWORD_ENDED      ... though it knew of the end        } and -DENDING
  */
 #ifndef N
 #define N 3
@@ -139,6 +144,9 @@ byte leased_age[N];
 #ifdef EXCEPTION
 byte leased_by[N];    /* the server of its last lease */
 #endif
+#ifdef LAST_WORD
+byte last_word[N];    /* of one that died: the newest round that it accepted */
+#endif
 /* Only within a d_step: they are no part of the state. */
 hidden byte k, d, c;
 hidden byte set_a, set_b;
@@ -166,10 +174,20 @@ hidden byte set_a, set_b;
 #define PENDING_VOTERS(s)                                                      \
     (pending[s] -> members[pending[s]] : members[round[s]])
 
+/* The dead do not decide alone over one that may live. */
+#ifdef DEAD_ALONE
+#define FOR_LIVING(s, of, set) true
+#else
+#define FOR_LIVING(s, of, set)                                                 \
+    (((of) & (set) & ~standing[s]) != 0 || ((of) & ~standing[s]) == 0)
+#endif
+#define HALF_AT(s, of, set) (HALF(of, set) && FOR_LIVING(s, of, set))
+#define MOST_AT(s, of, set) (MOST(of, set) && FOR_LIVING(s, of, set))
+
 /* Half of all that vote for server s. */
 #define HALF_OF_ALL(s, set)                                                    \
-    (HALF(members[round[s]], set) && HALF(OLD_VOTERS(s), set) &&               \
-     HALF(PENDING_VOTERS(s), set))
+    (HALF_AT(s, members[round[s]], set) && HALF_AT(s, OLD_VOTERS(s), set) &&   \
+     HALF_AT(s, PENDING_VOTERS(s), set))
 
 /* -- an agent and its server ----------------------------------------------- */
 
@@ -283,14 +301,37 @@ inline promise_arrives(i, s)
      members[round[s]] == (BIT(0) | BIT(i)) && leased_by[i] == 0 && RUNS_ON(i))
 #endif
 
+/* A dead voter's last word is read by any server, and as often as one likes: the
+ * other voter of two, which has one vote, decides. */
+#ifndef LAST_WORD
+#define IS_LAST(i, s) false
+#else
+#ifdef WORD_OLD
+#define IS_TOLD(s, k) (last_word[k] != 0)
+#else
+#define IS_TOLD(s, k) (last_word[k] != 0 && last_word[k] <= round[s])
+#endif
+#define IS_PAIR(s, i, k)                                                       \
+    (members[round[s]] == (BIT(i) | BIT(k)) && i != k && !alive[k] &&          \
+     IS_TOLD(s, k))
+#if N == 3
+#define IS_PAIRED(s, i) (IS_PAIR(s, i, 0) || IS_PAIR(s, i, 1) || IS_PAIR(s, i, 2))
+#else
+#define IS_PAIRED(s, i) (IS_PAIR(s, i, 0) || IS_PAIR(s, i, 1))
+#endif
+#define IS_LAST(i, s)                                                          \
+    (HAS(promises[s], i) && in_force[s] && IS_PAIRED(s, i))
+#endif
+
 /* More than half of the newest round's voters, and of those before, where that
  * may still be in force. An end that is newer is said again. */
 inline try_office(i, s)
 {
     if
     :: office[s] == ASKS && round[s] != 0 &&
-       ((MOST(members[round[s]], promises[s]) &&
-         MOST(OLD_VOTERS(s), promises[s])) || IS_EXCEPTION(i, s)) ->
+       ((MOST_AT(s, members[round[s]], promises[s]) &&
+         MOST_AT(s, OLD_VOTERS(s), promises[s])) || IS_EXCEPTION(i, s) ||
+        IS_LAST(i, s)) ->
        office[s] = OFFICE;
 #ifdef NO_WAIT
        wait[s] = 0;
@@ -393,8 +434,8 @@ inline try_force(s)
     if
     :: pending[s] != 0 && !ending[s] && set_a == 0 &&
        (in_force[s] || wait[s] == 0) &&
-       HALF(members[pending[s]], VOTES(s)) &&
-       HALF(before[pending[s]], VOTES(s)) ->
+       HALF_AT(s, members[pending[s]], VOTES(s)) &&
+       HALF_AT(s, before[pending[s]], VOTES(s)) ->
        /* Of a round that was not this server's choice, no worker starts where
         * one of its members is not here. */
        /* An older one may only be learnt of late. */
@@ -464,6 +505,13 @@ inline die(i, says_farewell)
     for (c : 0 .. SERVERS - 1) {
         dead[c] = dead[c] | BIT(i)
     }
+#endif
+#ifdef LAST_WORD
+#ifdef WORD_ENDED
+    last_word[i] = accepted[i];
+#else
+    last_word[i] = (ended[i] != 0 -> 0 : accepted[i]);
+#endif
 #endif
     accepted[i] = 0; holds[i] = false; ended[i] = 0; out[i] = 0;
     if
@@ -558,6 +606,10 @@ end_idle:
 #endif
 #ifdef EXCEPTION
     :: d_step { IS_HERE(i, s) && office[s] == ASKS && IS_EXCEPTION(i, s) ->
+        try_office(i, s) }
+#endif
+#ifdef LAST_WORD
+    :: d_step { IS_HERE(i, s) && office[s] == ASKS && IS_LAST(i, s) ->
         try_office(i, s) }
 #endif
     od

@@ -51,7 +51,8 @@ void beside_farewell(struct sim *s, int node)
     struct node_sim *n = &s->nodes[node];
     for (int i = 0; i < BESIDE_MAX; i++) {
         if (is_mine(s, &n->beside[i]))
-            net_conn_closes(s, n->beside[i].conn, ITEM_FIN);
+            net_conn_closes(s, n->beside[i].conn,
+                            n->unproven ? ITEM_RST : ITEM_FIN);
         n->beside[i].is_used = false;
     }
 }
@@ -107,6 +108,37 @@ void beside_look(struct sim *s, int node, int server)
             give_up(s, &n->beside[i]);
         else
             witness_at(s, node, &n->beside[i], n->witnesses[i]);
+}
+
+/* -- last words ------------------------------------------------------------ */
+
+/* Its lock is free: nobody of it lives, and it did not remove the file. What
+ * was in memory is lost with the power. */
+static bool
+is_found_dead(const struct sim *s, const struct node_sim *by, int other)
+{
+    const struct node_sim *n = &s->nodes[other];
+    return n != by && n->machine == by->machine && n->killed && !n->off &&
+           !n->alive && sim_workers(s, other) == 0;
+}
+
+/* As launcher/former does it in runs with failover. */
+void beside_tell_dead(struct sim *s, int node)
+{
+    const struct node_sim *by = &s->nodes[node];
+    for (int i = 0; i < s->n_nodes && by->conn >= 0; i++) {
+        const struct agent *a = &s->nodes[i].agent;
+        struct msg m = {.kind = MSG_KIND_dead};
+        if (!is_found_dead(s, by, i))
+            continue;
+        m.dead.round = a->round.world.round;
+        m.dead.group_rank = (int)a->round.world.group_rank;
+        msg_set(m.dead.agent, a->conf.join.agent);
+        msg_set(m.dead.name, a->conf.join.name);
+        msg_set(m.dead.instance, a->round.world.instance);
+        s->count[SIM_LAST_WORD] += agent_last_word(a, &m.dead);
+        net_send(s, by->conn, UP, ITEM_MSG, &m);
+    }
 }
 
 /* -- serves ---------------------------------------------------------------- */

@@ -229,6 +229,9 @@ static void to_node(struct sim *s, int conn, struct item *item)
     node_step(s, c->node, &ev);
     if (s->conf.failover && item->kind == ITEM_MSG && c->node_open)
         beside_look(s, c->node, c->server);
+    if (s->conf.failover && item->kind == ITEM_MSG &&
+        item->msg.kind == MSG_KIND_waiting)
+        beside_tell_dead(s, c->node);
 }
 
 /* Whether what is sent there arrives, sooner or later. */

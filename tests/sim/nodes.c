@@ -334,6 +334,7 @@ void node_tree_dies(struct sim *s, int i)
     int64_t us = sim_random(s) ? sim_rnd(s, TREE_US) : 5 * MONO_MS;
     n->alive = false;
     n->killed = true;
+    n->unproven = s->conf.kills_unproven;
     if (node_serves(s, i))
         server_kill(s, n->machine);
     for (int k = 0; k < SIM_PROCS_MAX; k++)
@@ -369,7 +370,7 @@ static void on_farewell(struct sim *s, int i)
 {
     if (count_alive(&s->nodes[i]) > 0)
         sim_break(s, "the simulator sends a FIN too early");
-    net_node_closes(s, i, ITEM_FIN);
+    net_node_closes(s, i, s->nodes[i].unproven ? ITEM_RST : ITEM_FIN);
     beside_farewell(s, i);
 }
 

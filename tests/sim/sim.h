@@ -45,10 +45,12 @@ struct sim_conf {
     bool failover;      /* voters are the authority; each launcher may serve */
     int endpoints;      /* how many there are; 0: one, the first outside */
     int endpoint[SIM_ENDPOINTS_MAX]; /* ... on which machines */
-    int behind; /* of no list: so many servers outside stand behind the
-                   endpoint, a connection comes to any of them; 0: 1 */
-    bool trace; /* keep the lines of sim_trace */
-    bool print; /* and print them as they come */
+    int behind;          /* of no list: so many servers outside stand behind the
+                            endpoint, a connection comes to any of them; 0: 1 */
+    bool kills_unproven; /* no farewell is believed of a launcher that was
+                            killed, as with a token */
+    bool trace;          /* keep the lines of sim_trace */
+    bool print;          /* and print them as they come */
     /* What is broken on purpose, to show that it is noticed. */
     bool ignore_leases;  /* agents believe that each lease lasts for a day */
     bool false_farewell; /* a broken connection arrives as a FIN */

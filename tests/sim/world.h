@@ -133,8 +133,9 @@ struct beside {
 };
 
 struct node_sim {
-    bool alive;  /* the agent's process is there */
-    bool killed; /* from outside */
+    bool alive;    /* the agent's process is there */
+    bool killed;   /* from outside */
+    bool unproven; /* ... so that its connections are reset */
     bool orphaned;
     int64_t born_us;
     bool agent_frozen, node_frozen;
@@ -182,6 +183,7 @@ struct server_sim {
     enum sim_midst midst;
     bool dying;  /* it does nothing more, and is killed in this instant */
     bool ending; /* in order, as by SIGTERM */
+    bool served; /* a node was here */
     int64_t frozen_at_us;
     uint32_t tick_gen;
     int64_t tick_at_us;
@@ -345,6 +347,7 @@ void beside_farewell(struct sim *s, int node);
 void beside_voters(struct sim *s, int node, const struct msg_voters *v);
 void beside_look(struct sim *s, int node, int server); /* it heard something */
 void beside_tick(struct sim *s, int node);
+void beside_tell_dead(struct sim *s, int node); /* that it knows of */
 
 /* -- server.c ---------------------------------------------------------------
  */

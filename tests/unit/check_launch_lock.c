@@ -28,8 +28,13 @@ static void setup(void)
 
 static struct launch_record record_of(const char *agent)
 {
-    struct launch_record r = {
-        .round = 7, .group_rank = 1, .held = true, .hosts = true};
+    struct launch_record r = {.round = 7,
+                              .group_rank = 1,
+                              .held = true,
+                              .hosts = true,
+                              .voted = 8,
+                              .voted_epoch = 3,
+                              .voted_epoch_id = "00000000000000e1"};
     (void)snprintf(r.agent, sizeof(r.agent), "%s", agent);
     (void)snprintf(r.name, sizeof(r.name), "node");
     (void)snprintf(r.instance, sizeof(r.instance), "abc");
@@ -86,6 +91,9 @@ START_TEST(test_launch_lock_tells_the_dead_from_those_that_live)
     ck_assert_int_eq(dead[0].round, 7);
     ck_assert_int_eq(dead[0].group_rank, 1);
     ck_assert(dead[0].held && dead[0].hosts);
+    ck_assert_int_eq(dead[0].voted, 8);
+    ck_assert_int_eq(dead[0].voted_epoch, 3);
+    ck_assert_str_eq(dead[0].voted_epoch_id, "00000000000000e1");
     launch_lock_clear();
     ck_assert_int_eq(launch_lock_dead(dead), 0);
     end(b);

@@ -653,44 +653,6 @@ START_TEST(test_office_votes_of_the_dead_leave_the_wait)
 }
 END_TEST
 
-/* -- two ------------------------------------------------------------------- */
-
-static void two_of(bool excused, int64_t runs_until_us, int voters)
-{
-    setup_round(voters);
-    here(1, 1);
-    office_runs_until(&o, agent(1), runs_until_us);
-    if (excused)
-        office_excuse(&o, agent(0));
-}
-
-START_TEST(test_office_one_of_two_is_enough_if_the_other_and_its_server_died)
-{
-    two_of(true, now_us + 1, 2);
-    ck_assert(office_may_ask(&o, now_us));
-    ask();
-    ck_assert(!office_is_won(&o, now_us));
-    promise(1, 1);
-    ck_assert(office_is_won(&o, now_us));
-    office_win(&o);
-    ck_assert(may_act());
-}
-END_TEST
-
-START_TEST(test_office_one_of_two_is_not_enough)
-{
-    static const struct {
-        bool excused;
-        int64_t left_us;
-        int voters;
-    } rows[] = {{false, 1, 2}, /* no proof */
-                {true, 0, 2},  /* its lease is over: others may go on */
-                {true, 1, 3}}; /* only of two */
-    two_of(rows[_i].excused, now_us + rows[_i].left_us, rows[_i].voters);
-    ck_assert(!office_may_ask(&o, now_us));
-}
-END_TEST
-
 /* A death is no vote, whatever proves it. */
 START_TEST(test_office_proof_of_death_is_no_vote)
 {
@@ -784,8 +746,6 @@ int main(void)
         {test_office_vote_of_the_dead_without_a_promise_does_not_stand, 1},
         {test_office_votes_of_the_dead_do_not_decide_alone, 2},
         {test_office_votes_of_the_dead_leave_the_wait, 1},
-        {test_office_one_of_two_is_enough_if_the_other_and_its_server_died, 1},
-        {test_office_one_of_two_is_not_enough, 3},
         {test_office_proof_of_death_is_no_vote, 1},
         {test_office_end_is_known_once_half_said_bye, 2},
     };

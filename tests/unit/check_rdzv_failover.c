@@ -597,14 +597,17 @@ END_TEST
 
 /* -- what counts in runs without failover only ----------------------------- */
 
-/* A launcher of a dead one's host may lie, or err; the voters do not. */
-START_TEST(test_failover_word_of_a_dead_launch_counts_for_nothing)
+/* A launcher of a dead one's host may lie, or err: a node that is here lives.
+ */
+START_TEST(test_failover_word_of_a_dead_launch_removes_no_node_that_is_here)
 {
     round_of(3, 2, 3);
     struct msg m = {.kind = MSG_KIND_dead};
     m.dead.group_rank = -1;
     msg_set(m.dead.agent, voter_id(2));
     msg_set(m.dead.name, "n2");
+    msg_set(m.dead.instance, voters[0].holds.instance);
+    m.dead.voted = 1;
     say(0, &m);
     ck_assert_str_eq(said, "");
     ck_assert(!noted("lost"));
@@ -665,7 +668,7 @@ int main(void)
         {test_failover_agent_without_an_id_is_refused, 4},
         {test_failover_agent_with_a_voters_id_is_refused, 1},
         {test_failover_words_are_ignored_without, 1},
-        {test_failover_word_of_a_dead_launch_counts_for_nothing, 1},
+        {test_failover_word_of_a_dead_launch_removes_no_node_that_is_here, 1},
         {test_failover_server_that_ends_in_order_grants_no_last_lease, 1},
     };
     return hand_main("rdzv_failover", tests, HAND_LEN(tests));

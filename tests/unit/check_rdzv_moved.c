@@ -2,7 +2,8 @@
 /* libs: -lcjson */
 /*
  * Runs with failover that another server has (serves, moved), and witnesses,
- * whose farewell proves that a host is dead.
+ * whose farewell proves that a host is dead, and last words, which tell what an
+ * agent that is dead had accepted.
  */
 #include <check.h>
 #include <stdio.h>
@@ -492,6 +493,79 @@ START_TEST(test_witness_is_not_enough_for_one_that_is_ready)
 }
 END_TEST
 
+/* -- last words ------------------------------------------------------------ */
+
+/* Agent `by` says that agent i is dead, and had accepted that round last. */
+static void last_word(int by, int i, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_dead};
+    msg_set(m.dead.agent, voter_id(i));
+    msg_set(m.dead.name, "n");
+    msg_set(m.dead.instance, instance);
+    m.dead.voted = round;
+    m.dead.voted_epoch = voters[i].accepted.epoch;
+    msg_set(m.dead.voted_epoch_id, voters[i].accepted.epoch_id);
+    say(by, &m);
+}
+
+/* Both leases are over when the launcher of one of two is started again: what
+ * the dead one had accepted lets the other one go on, with the new one, and
+ * nothing more is waited for. Whoever of them comes first. */
+START_TEST(test_last_word_lets_one_of_two_go_on)
+{
+    int64_t before = round_and_instance(2, 1 + _i, 2);
+    serve(2);
+    now_us += 2 * HEARTBEAT;
+    voters[0].runs = voters[1].runs = false;
+    if (_i == 0)
+        come(1);
+    come(4);
+    if (_i == 1) {
+        last_word(4, 0, before); /* of a round that nobody has told of */
+        come(1);
+        ck_assert(told(4, "waiting")); /* it is asked again */
+    }
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    last_word(4, 0, before);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(voters[1].promised.count, 2);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* Of another instance, of a newer round, or of no vote it says nothing. */
+START_TEST(test_last_word_that_says_nothing)
+{
+    int64_t before = round_and_instance(2, 1, 2);
+    serve(2);
+    come(1);
+    come(4);
+    if (_i == 0)
+        msg_set(instance, ANOTHER_INSTANCE);
+    last_word(4, 0, _i == 0 ? before : _i == 1 ? before + 1 : 0);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    ck_assert_int_eq(newest_round(), before);
+}
+END_TEST
+
+/* A server that has a majority already does not wait for the lease. */
+START_TEST(test_last_word_saves_the_wait)
+{
+    int64_t before = round_and_instance(3, 2, 3);
+    serve(2);
+    come_all(0, 1);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before);
+    come(4);
+    last_word(4, 2, before);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(newest_round(), before + 1);
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -520,6 +594,9 @@ int main(void)
         {test_witness_is_not_enough_once_the_lease_is_over, 1},
         {test_witness_is_not_enough_once_a_short_lease_would_be_over, 2},
         {test_witness_is_not_enough_for_one_that_is_ready, 1},
+        {test_last_word_lets_one_of_two_go_on, 2},
+        {test_last_word_that_says_nothing, 3},
+        {test_last_word_saves_the_wait, 1},
     };
     return hand_main("rdzv_moved", tests, HAND_LEN(tests));
 }

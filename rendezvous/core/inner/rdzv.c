@@ -217,7 +217,9 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         member_bye(r, run, n);
         return;
     case MSG_KIND_dead:
-        if (!run->failover) /* there the voters are the proof */
+        if (run->failover) /* there the voters are the proof */
+            takeover_last_word(r, run, &m->dead);
+        else
             member_dead(r, run, n, &m->dead);
         return;
     case MSG_KIND_voted:

@@ -388,8 +388,9 @@ take_end(struct run *run, const struct claim *c, const struct msg_voted *v)
     t->end_epoch = epoch;
 }
 
-/* The newest round that is told of is the one to go on with. */
-static void take_newest(struct rdzv *r,
+/* The newest round that is told of is the one to go on with. True: there is a
+ * newer one than before. */
+static bool take_newest(struct rdzv *r,
                         struct run *run,
                         const struct claim *c,
                         const struct msg_voted *v,
@@ -400,11 +401,12 @@ static void take_newest(struct rdzv *r,
     if (o->state == OFFICE_ASKED && office_is_newer(o, &told->epoch, v->round))
         office_resign(o); /* others have to promise */
     if (!office_adopt(o, &told->epoch, v->round, &told->now, &told->before))
-        return;
+        return false;
     t->born_us = r->now_us - c->join.instance_ms * MONO_MS;
     t->group_world = (int)v->group_world;
     t->restarts = (int)v->restarts;
     mark_all_here(r, run);
+    return true;
 }
 
 /* Of its lease, what a short one would have been: for so long a server that
@@ -455,12 +457,16 @@ static void take_voted(struct rdzv *r,
     if (v->answered_ms >= 0)
         office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
                             v->long_ms * MONO_MS);
-    take_newest(r, run, c, v, told);
+    bool is_newer = take_newest(r, run, c, v, told);
     office_here(&run->office, n->agent);
     take_epoch(run, n, &n->epoch);
     take_lease(r, run, n);
     take_end(run, c, v);
-    round_send_waiting(r, run, n); /* more is known of who is missing */
+    /* More is known of who is missing: others may know that it is dead. */
+    if (is_newer)
+        claim_tell(r, run);
+    else
+        round_send_waiting(r, run, n);
 }
 
 bool claim_voted(struct rdzv *r,

@@ -140,6 +140,27 @@ static void release(struct rdzv *r, struct run *run)
     settle_all(r, run, false);
 }
 
+/* -- who is dead ----------------------------------------------------------- */
+
+/* Voters are all members of a round that is small enough. */
+static void close_hole_of(struct rdzv *r, struct run *run, const char *agent)
+{
+    const struct voters *now = &run->office.sets[OFFICE_NOW];
+    int place = voters_find(now, agent);
+    if (place >= 0 && run->round.group_world == now->n)
+        join_close_hole(r, run, place);
+}
+
+static void close_holes_of_told(struct rdzv *r, struct run *run)
+{
+    struct voters now = run->office.sets[OFFICE_NOW];
+    for (int i = 0; i < now.n; i++) {
+        const struct vote *v = office_vote(&run->office, now.id[i]);
+        if (v != NULL && v->told)
+            close_hole_of(r, run, now.id[i]);
+    }
+}
+
 /* -- taking office --------------------------------------------------------- */
 
 static void ask(struct rdzv *r, struct run *run)
@@ -201,6 +222,7 @@ static void take_over(struct rdzv *r, struct run *run)
         complete_end(r, run);
         return;
     }
+    close_holes_of_told(r, run); /* newcomers are no spares then */
     settle_all(r, run, false);
     propose_find_addresses(r, run, &run->office.sets[OFFICE_NOW]);
 }
@@ -218,12 +240,13 @@ static void grant_all(struct rdzv *r, struct run *run)
 static void win(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
+    bool by_word = office_lacks_voters(o) && office_knows_other(o);
     office_win(o);
     if (run->state == RUN_CANDIDATE)
         take_over(r, run);
-    note(r, NOTE_took_office, run, "", "epoch %lld, %d of %d voters are here",
-         (long long)o->epoch.count, office_count_here(o),
-         o->sets[OFFICE_NOW].n);
+    note(r, NOTE_took_office, run, "", "epoch %lld, %d of %d voters are here%s",
+         (long long)o->epoch.count, office_count_here(o), o->sets[OFFICE_NOW].n,
+         by_word ? "; the other one is dead, and accepted no later round" : "");
     if (run->state != RUN_ENDED)
         grant_all(r, run);
 }
@@ -305,8 +328,20 @@ void takeover_excuse(struct rdzv *r,
         office_excuse(o, agent);
         rdzv_touch(r, run);
     }
-    /* Voters are all members of a round that is small enough. */
-    int place = voters_find(&o->sets[OFFICE_NOW], agent);
-    if (place >= 0 && run->round.group_world == o->sets[OFFICE_NOW].n)
-        join_close_hole(r, run, place);
+    close_hole_of(r, run, agent);
+}
+
+void takeover_last_word(struct rdzv *r,
+                        struct run *run,
+                        const struct msg_dead *d)
+{
+    struct epoch epoch = epoch_make(d->voted_epoch, d->voted_epoch_id);
+    const char *instance =
+        run->state == RUN_CANDIDATE ? run->takeover.instance : run->instance;
+    if (!run_is_live(run) || d->instance[0] == '\0' ||
+        strcmp(d->instance, instance) != 0)
+        return;
+    if (run->state == RUN_CANDIDATE && d->voted > 0)
+        office_last_word(&run->office, d->agent, &epoch, d->voted);
+    close_hole_of(r, run, d->agent);
 }

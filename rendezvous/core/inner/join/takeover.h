@@ -20,4 +20,10 @@ void takeover_excuse(struct rdzv *r,
                      const char *agent,
                      const char *server);
 
+/* Another launcher of its host said that this one is dead, and what it voted
+ * for. */
+void takeover_last_word(struct rdzv *r,
+                        struct run *run,
+                        const struct msg_dead *d);
+
 #endif

@@ -327,7 +327,7 @@ void office_here(struct office *o, const char *agent)
     if (v == NULL)
         return;
     v->here = true;
-    v->given_up = false;
+    v->given_up = v->told = false;
 }
 
 void office_away(struct office *o, const char *agent)
@@ -361,6 +361,22 @@ void office_excuse(struct office *o, const char *agent)
         v->excused = true;
 }
 
+void office_last_word(struct office *o,
+                      const char *agent,
+                      const struct epoch *epoch,
+                      int64_t round)
+{
+    struct vote *v = find_vote(o, agent);
+    if (v != NULL && !v->here && !office_is_newer(o, epoch, round))
+        v->told = true;
+}
+
+bool office_knows_other(const struct office *o)
+{
+    return o->sets[OFFICE_NOW].n == 2 &&
+           (vote_at(o, OFFICE_NOW, 0)->told || vote_at(o, OFFICE_NOW, 1)->told);
+}
+
 void office_give_up(struct office *o)
 {
     for (int i = 0; i < o->n_votes; i++)
@@ -385,7 +401,8 @@ void office_lose(struct office *o, const char *agent)
 
 /* The exception for two voters: the other one is dead, and so is the server
  * that was in office; this one never had to stop, so that this server cannot
- * have gone on without it. */
+ * have gone on without it. Or the other one is dead, and what it accepted last
+ * is known: nothing newer can be in force, since this one accepted none. */
 static bool two_will_do(const struct office *o,
                         int64_t now_us,
                         bool (*holds)(const struct vote *))
@@ -396,7 +413,8 @@ static bool two_will_do(const struct office *o,
     for (int i = 0; i < 2; i++) {
         const struct vote *v = vote_at(o, OFFICE_NOW, i);
         const struct vote *other = vote_at(o, OFFICE_NOW, 1 - i);
-        if (holds(v) && now_us < v->runs_until_us && other->excused)
+        if (holds(v) &&
+            (other->told || (now_us < v->runs_until_us && other->excused)))
             return true;
     }
     return false;

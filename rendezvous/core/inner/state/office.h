@@ -25,7 +25,9 @@
  *           do not decide alone over one that may live.
  *   two     Of two voters, one is enough if the other is proven dead together
  *           with the server in office, and the first runs the round on a lease
- *           that was never over (office_excuse).
+ *           that was never over (office_excuse); or if the other is proven dead
+ *           and it is known that it accepted nothing newer, so that no server
+ *           can have gone on with it (office_last_word).
  *   order   An operator may say that the voters that are missing are dead: each
  *           of them is none until it comes, and the others decide
  *           (office_give_up). Nothing proves it; that is why an operator has to
@@ -100,6 +102,7 @@ struct vote {
     bool promised; /* to obey `epoch` */
     bool stands;   /* it died so */
     bool excused;  /* it is dead, as is the server that was in office */
+    bool told;     /* it is dead, and accepted nothing newer than `round` */
     bool given_up; /* an operator says that it is dead; it was not here since */
     bool accepted; /* what is proposed */
     bool bye;      /* it knows of the run's end */
@@ -178,6 +181,14 @@ void office_away(struct office *o, const char *agent);
 void office_runs_until(struct office *o, const char *agent, int64_t until_us);
 void office_stand(struct office *o, const char *agent);
 void office_excuse(struct office *o, const char *agent);
+
+/* The agent is dead, and the last round that it accepted was this one, of that
+ * epoch; and whether that is known of one of the newest round's two voters. */
+void office_last_word(struct office *o,
+                      const char *agent,
+                      const struct epoch *epoch,
+                      int64_t round);
+bool office_knows_other(const struct office *o);
 
 /* An operator says that the voters that are not here are dead: from now on each
  * of them is none, until it comes. They may have promised epochs that nobody

@@ -1,0 +1,41 @@
+#!/bin/sh
+# Two nodes with a token, and the first serves the rendezvous itself. Guard and
+# agent of it are killed at once, so that nobody is left who could prove it dead:
+# does the other one wait, and kill its workers when its lease is over? Does the
+# next launcher on that host prove it, so that both run again, in the same
+# instance, and no operator is asked?
+# limit: 60
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/faults.sh"
+
+start()
+{
+    node_on "$1" "$1" --nnodes=1:2 --max_restarts=1 --scale_interval=0 \
+        --rdzv_endpoint=a:29500 --rdzv_token_file=token \
+        --rdzv_conf=heartbeat_timeout=2 ./careful
+}
+
+careful_worker
+make_token token
+network a b
+for name in a b; do start $name; done
+wait_world 2
+both=$ROUND
+pid=$(workers_on b "$both")
+kill_both a
+end_of a
+eventually 20 is_gone "$pid" || fail "worker $pid of b lives without a lease"
+same "$both" "$(newest_round)" 'the newest round without a proof'
+began=$(now_ms)
+start a
+wait_world 2 "$both" 20
+measured "host of two killed, with a token, and started again: both run after" \
+    "$(took_to "$ROUND") ms"
+has_not 'another --rdzv_id' a.err
+same 1 "$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u | wc -l)" \
+    instances
+same '0 ' "$(values restarts "$ROUND")" restarts
+none_overlap
+open_gate
+for name in a b; do ends_with 0 $name; done
+for name in a b; do nothing_left $name; done
