@@ -22,6 +22,13 @@ static void tidy(struct ddp_err *err)
             *c = '?';
 }
 
+/* What is in memory behind the words is sent to nobody. */
+static void clear_rest(struct ddp_err *err)
+{
+    size_t n = strnlen(err->text, sizeof(err->text));
+    memset(err->text + n, 0, sizeof(err->text) - n);
+}
+
 /* The lowest rank that failed; the world's size: none did. Nothing is
  * allocated: a rank that has no memory must be able to say so. */
 static int find_failed(struct ddp_comm *comm, bool failed, struct ddp_err *err)
@@ -53,6 +60,8 @@ int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)
         return 0;
     if (rc == 0)
         memset(err, 0, sizeof(*err)); /* of another rank */
+    else
+        clear_rest(err);
     if (first < 0 ||
         comm_broadcast(comm, err, sizeof(*err), first, &own) != 0) {
         if (rc == 0 || err->code != DDP_E_NOMEM)
