@@ -26,11 +26,15 @@ kill_both()
     kill -KILL "$(pid_of "$1")" "$(agent_of "$1")"
 }
 
-# kill_node NAME: all that runs of it, at once, as a power cut does.
+# kill_node NAME: all that runs of it, at once, as a power cut does: its launcher
+# sees no worker die before it, however long kill(1) is kept waiting.
 kill_node()
 {
-    # shellcheck disable=SC2046 # pids
-    kill -KILL $(marked "$1") 2>/dev/null
+    _all=$(marked "$1")
+    # shellcheck disable=SC2086 # pids
+    kill -STOP $_all 2>/dev/null
+    # shellcheck disable=SC2086 # pids
+    kill -KILL $_all 2>/dev/null
 }
 
 # freeze NAME, thaw NAME: all processes of a node or daemon.
