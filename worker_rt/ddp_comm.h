@@ -50,7 +50,8 @@ struct ddp_comm_opts {
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
  * names them), CONFLICT (`mesh` differs), PEER, PROTO, NOMEM, USAGE; for NCCL
  * also CONFIG (no driver, no NCCL, no GPU chosen, libddp was built without it)
- * and IO (NCCL failed).
+ * and IO (NCCL failed). If one rank has an error of its own, the others get
+ * PEER with its reason, and do not wait for it.
  *
  * If a rank dies before all have met, the others may notice it by the time-out
  * only. A launcher ends them earlier, by SIGTERM; so call ddp_stop_on_signal
@@ -209,12 +210,12 @@ DDP_API int ddp_comm_recv(struct ddp_comm *c,
  * them, all in host memory or all in GPU memory.
  *
  * Errors of start: USAGE (there is a group), and what the communicator failed
- * with if it has. A send or receive in a group has
- * USAGE and NOMEM only, and is left out then. All other calls but
- * ddp_comm_abort and ddp_comm_free fail in a group: with USAGE, or NULL. The
- * group is over when end returns, also with an error: USAGE (there is no group;
- * both kinds of memory; a peer to which there is no connection), and those of
- * the collectives. After USAGE none of it was begun.
+ * with if it has. A send or receive in a group has USAGE only, and is left out
+ * then, or NOMEM, after which the communicator has failed on all ranks. All
+ * other calls but ddp_comm_abort and ddp_comm_free fail in a group: with USAGE,
+ * or NULL. The group is over when end returns, also with an error: USAGE (there
+ * is no group; both kinds of memory; a peer to which there is no connection),
+ * and those of the collectives. After USAGE none of it was begun.
  */
 #define DDP_COMM_GROUP_MAX 4096
 DDP_API int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err);

@@ -471,6 +471,7 @@ int main(void)
 {
     Suite *s = suite_create("ranks_memory");
     TCase *t = tcase_create("allocations");
+    tcase_set_tags(t, "many-forks"); /* and it counts leaks itself */
     tcase_add_checked_fixture(t, enter, keeper_leave);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_ranks_memory_that_ends_in_a_call_is_no_hang, 0,
