@@ -68,16 +68,16 @@ def is_over(entry, status):
 
 
 def reduce_dump(dump):
-    """{group: [name, ranks or None, last, pending or None, what]}: the number of
-    the last collective that this rank began, and of the first that has not
-    ended."""
+    """{group: [name, ranks or None for all, last, pending or None, what]}: the
+    number of the last collective that this rank began, and of the first that has
+    not ended."""
     groups = {}
     status = dump.get("pg_status") or {}
     members = {}
     for config in (dump.get("pg_config") or {}).values():
         try:
             ranks = json.loads(config.get("ranks") or "")
-            if config.get("name") and all(isinstance(r, int) for r in ranks):
+            if config.get("desc") != "default_pg" and all(isinstance(r, int) for r in ranks):
                 members[config["name"]] = ranks
         except (ValueError, TypeError):
             pass
@@ -86,7 +86,7 @@ def reduce_dump(dump):
             continue
         name, desc = entry["process_group"]
         seq = int(entry["collective_seq_id"])
-        group = groups.setdefault(str(name), [str(desc), members.get(name), 0, None, ""])
+        group = groups.setdefault(str(name), [str(desc)[:40], members.get(name), 0, None, ""])
         group[2] = max(group[2], seq)
         if not is_over(entry, status) and (group[3] is None or seq < group[3]):
             group[3] = seq
@@ -122,8 +122,9 @@ class Store:
         self.sock = socket.create_connection((host, port), timeout=3)
         self.sock.sendall(struct.pack("<BI", OP_VALIDATE, MAGIC))
 
-    def _key(self, rank):
-        key = f"/{self.prefix}/{rank}".encode()
+    def _key(self, first):
+        """Of the node whose first rank this is."""
+        key = f"/{self.prefix}/{first}".encode()
         return struct.pack("<Q", len(key)) + key
 
     def _take(self, n):
@@ -135,41 +136,49 @@ class Store:
             data += more
         return data
 
-    def set(self, rank, value):
-        self.sock.sendall(struct.pack("<B", OP_SET) + self._key(rank)
+    def set(self, first, value):
+        self.sock.sendall(struct.pack("<B", OP_SET) + self._key(first)
                           + struct.pack("<Q", len(value)) + value)
 
-    def get(self, rank):
+    def get(self, first):
         """None: it is not there."""
-        self.sock.sendall(struct.pack("<BQ", OP_CHECK, 1) + self._key(rank))
+        self.sock.sendall(struct.pack("<BQ", OP_CHECK, 1) + self._key(first))
         if self._take(1) != b"\0":
             return None
-        self.sock.sendall(struct.pack("<B", OP_GET) + self._key(rank))
+        self.sock.sendall(struct.pack("<B", OP_GET) + self._key(first))
         (size,) = struct.unpack("<Q", self._take(8))
         if size > VALUE_MAX:
             raise OSError("a value is too large")
         return self._take(size)
 
 
-def exchange(own, host, port, prefix, others, wait_s):
-    """What all ranks did, of those that tell it in time."""
+def take_node(store, first, known, others):
+    """What a node told of its ranks, if this is the first of them."""
+    value = store.get(first)
+    if value is None:
+        return
+    node = json.loads(value)
+    known.update((int(rank), groups) for rank, groups in node["ranks"].items())
+    others.difference_update(range(first, first + node["count"]))
+
+
+def exchange(own, host, port, prefix, here, others, wait_s):
+    """What all ranks did, of the nodes that tell it in time."""
     known = dict(own)
     if not others:
         return known
     try:
         store = Store(host, port, prefix)
-        for rank, groups in own.items():
-            store.set(rank, json.dumps(groups).encode())
+        node = {"count": len(here), "ranks": own}
+        store.set(here[0], json.dumps(node).encode())
         until = time.monotonic() + wait_s
         while others and time.monotonic() < until:
             for rank in sorted(others):
-                value = store.get(rank)
-                if value is not None:
-                    known[rank] = json.loads(value)
-                    others.discard(rank)
+                if rank in others and time.monotonic() < until:
+                    take_node(store, rank, known, others)
             time.sleep(0.1)
-    except (OSError, ValueError):
-        pass
+    except Exception:
+        pass  # no store, or what is there is no such summary
     return known
 
 
@@ -235,7 +244,7 @@ def main(host, port, prefix, world, first, count, own_s, others_s, *files):
     others = {r for r in range(int(world)) if r not in here}
     own = read_own(paths, time.monotonic() + float(own_s))
     if own:
-        known = exchange(own, host, int(port), prefix, others, float(others_s))
+        known = exchange(own, host, int(port), prefix, here, others, float(others_s))
         try:
             text = judge(known, int(world))
         except Exception:  # what another wrote there is no such summary

@@ -132,7 +132,8 @@ def answer():
         time.sleep(0.05)
     c10d._dump_fr_trace_file(rank, True, False, False)
 threading.Thread(target=answer, daemon=True).start()
-print("asked at", pipe, flush=True)
+with open(os.environ["DDP_PROGRESS_FILE"], "w") as file:
+    file.write("1\\n")  # the only beat
 if rank == 1:
     time.sleep(1000)
 dist.all_reduce(torch.ones(2), group=group)
@@ -144,7 +145,7 @@ def test_what_this_pytorch_writes_is_read(ddprun: Callable[..., Any], tmp_path: 
     if not hasattr(torch._C._distributed_c10d, "_dump_fr_trace_file"):
         pytest.skip("this PyTorch cannot dump gloo's collectives")
     (tmp_path / "job.py").write_text(JOB)
-    job = ddprun("--nproc_per_node=2", "--hang_timeout=8", f"--log_dir={tmp_path}/log", "job.py")
+    job = ddprun("--nproc_per_node=2", "--beat_timeout=5", f"--log_dir={tmp_path}/log", "job.py")
     text = job.wait(82)
     assert "; rank 1 did not come to all_reduce (number 2 of group pair); rank 0 waits; " in text
     assert len(list((tmp_path / "log").rglob("nccl_trace_rank_[01]"))) == 2
