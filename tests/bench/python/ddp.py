@@ -1,6 +1,6 @@
 """Plain DDP over gloo, as the tutorials have it. Writes down when each part of its
 start was done: "ATTEMPT RANK WHAT SECONDS" into $MARKS. In attempt 0 rank 1 ends by
-SIGKILL once the file $MARKS.kill is there."""
+SIGKILL once the file $MARKS.kill is there; what starts after that is attempt 1."""
 
 import os
 import time
@@ -11,7 +11,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-ATTEMPT = os.environ["TORCHELASTIC_RESTART_COUNT"]
+# Not the restart count: on a node whose own workers did not fail torchrun's stays.
+ATTEMPT = str(int(os.path.exists(os.environ["MARKS"] + ".kill")))
 RANK = os.environ["RANK"]
 
 
