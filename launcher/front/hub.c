@@ -47,8 +47,9 @@ struct hub {
     int signal_fd;
     sigset_t before;
     int64_t heard_us;
-    bool gone; /* the front end */
-    int n;     /* numbers below it may be there */
+    bool gone;   /* the front end */
+    bool paused; /* it stops (Ctrl-Z), and says nothing until it goes on */
+    int n;       /* numbers below it may be there */
     struct pollfd fds[4 + 3 * NUMBERS];
 };
 
@@ -69,7 +70,8 @@ static void put(struct hub *r,
         buf_cut(&r->to[which], buf_len(&r->to[which]) - n);
 }
 
-static void flush(struct hub *r, int which)
+/* False: nobody can read it. */
+static bool flush(struct hub *r, int which)
 {
     static const int fds[] = {STDOUT_FILENO, STDERR_FILENO};
     struct buf *b = &r->to[which];
@@ -79,11 +81,12 @@ static void flush(struct hub *r, int which)
             buf_len(b) < 4096 ? buf_len(b) : 4096; /* as a pipe takes */
         ssize_t n = write(fds[which], buf_head(b), len);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
-            return;
+            return true;
         if (n <= 0)
-            r->gone = true;
-        buf_take(b, n > 0 ? (size_t)n : buf_len(b));
+            return false;
+        buf_take(b, (size_t)n);
     }
+    return true;
 }
 
 /* -- commands -------------------------------------------------------------- */
@@ -112,6 +115,8 @@ static void execute(struct hub *r, const struct frame *f)
 
 static void lose(struct hub *r)
 {
+    if (r->gone)
+        return;
     r->gone = true;
     for (int i = 0; i < 2; i++)
         buf_take(&r->to[i], buf_len(&r->to[i]));
@@ -127,6 +132,16 @@ static bool is_words(const struct frame *f)
     return f->len > 0 && f->data[f->len - 1] == '\0';
 }
 
+/* The last that a proxy is told before the front end stops. */
+static bool is_pause(const struct frame *f)
+{
+    char order[32];
+    int n = snprintf(order, sizeof(order), "signal %d\n", /* messages: ok */
+                     SIGTSTP);
+    return f->len >= (size_t)n &&
+           memcmp(f->data + f->len - (size_t)n, order, (size_t)n) == 0;
+}
+
 static void hear(struct hub *r, const struct frame *f)
 {
     struct front_child *k = f->number < NUMBERS ? r->child[f->number] : NULL;
@@ -137,6 +152,7 @@ static void hear(struct hub *r, const struct frame *f)
         if (front_child_lives(k) && buf_put(&k->orders, f->data, f->len) < 0)
             front_child_kill(k, SIGKILL); /* it would miss a part */
         front_child_write(k);
+        r->paused = is_pause(f);
     } else if (f->kind == FRAME_KILL && k != NULL) {
         front_child_kill(k, SIGKILL);
     } else {
@@ -270,7 +286,7 @@ static void look(struct hub *r)
     int64_t now_us = mono_now_us();
     while (read(r->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         continue; /* each child is asked */
-    if (!r->gone && now_us >= r->heard_us + BEATS_MS * MONO_MS)
+    if (!r->paused && now_us >= r->heard_us + BEATS_MS * MONO_MS)
         lose(r);
     for (int i = 0; i < r->n; i++)
         if (r->child[i] != NULL)
@@ -288,8 +304,8 @@ static void run(struct hub *r)
         if (r->fds[0].fd >= 0 && r->fds[0].revents != 0)
             hear_front(r);
         look(r);
-        flush(r, 0);
-        flush(r, 1);
+        if (!flush(r, 0) || !flush(r, 1))
+            lose(r);
     }
 }
 
@@ -362,7 +378,6 @@ int hub_main(void)
     buf_init(&r.to[1], HELD + 64 * FRAMES_MAX);
     r.heard_us = mono_now_us();
     put(&r, 1, FRAME_HELLO, 0, NULL, 0);
-    flush(&r, 1);
     run(&r);
     for (int i = 0; i < r.n; i++)
         if (r.child[i] != NULL)
