@@ -203,6 +203,12 @@ read_child(struct hub *r, int number, int which, struct front_stream *s)
         put(r, 0, FRAME_BYTES, number, NULL, 0);
 }
 
+static bool has_more(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLIN) != 0;
+}
+
 /* Said once: what is told of it is `told`. */
 static void look_at(struct hub *r, int number, int64_t now_us)
 {
@@ -216,7 +222,7 @@ static void look_at(struct hub *r, int number, int64_t now_us)
         struct front_stream *s = streams[i];
         int64_t last_us = s->last_us > k->since_us ? s->last_us : k->since_us;
         if (s->fd >= 0 && buf_len(&r->to[i]) < HELD &&
-            now_us >= last_us + LAST_US) {
+            now_us >= last_us + LAST_US && !has_more(s->fd)) {
             front_stream_close(s);
             if (i == 0)
                 put(r, 0, FRAME_BYTES, number, NULL, 0);

@@ -531,7 +531,7 @@ static void empty_pumps(struct proxy *p)
     for (;;) {
         bool held = p->pumps[0].len > 0 || p->pumps[1].len > 0;
         bool open = p->pumps[0].from >= 0 || p->pumps[1].from >= 0;
-        if (held)
+        if (held || pump_has_more(&p->pumps[0]) || pump_has_more(&p->pumps[1]))
             until_us = mono_now_us() + LAST_US; /* until it is taken */
         if ((!held && !open) || (!held && mono_now_us() >= until_us))
             return;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -55,6 +56,12 @@ bool pump_write(struct pump *p, bool drop)
     p->len -= (size_t)n;
     memmove(p->held, p->held + n, p->len);
     return true;
+}
+
+bool pump_has_more(const struct pump *p)
+{
+    struct pollfd fd = {.fd = p->from, .events = POLLIN};
+    return poll(&fd, 1, 0) == 1 && (fd.revents & POLLIN) != 0;
 }
 
 void pump_close(struct pump *p)

@@ -35,6 +35,9 @@ bool pump_read(struct pump *p);
  * `drop`: nobody wants it. */
 bool pump_write(struct pump *p, bool drop);
 
+/* Whether it has bytes that were not read. */
+bool pump_has_more(const struct pump *p);
+
 void pump_close(struct pump *p);
 
 #endif

@@ -1,4 +1,5 @@
 /* links: launcher/front/child launcher/front/command launcher/front/streams */
+/* links: launcher/cluster/task_vars */
 /* links: launcher/front/marks launcher/output/console launcher/output/lines */
 /* links: launcher/conf/options tests/lib/hurt tests/lib/scratch BASE OPTS */
 /* links: rendezvous/base/open_files */

@@ -77,7 +77,6 @@ nothing_left
 # The first host of a branch is away: its others are started from here.
 : >away.c
 : >started
-began=$(now_ms)
 front --hosts=a,b,c,d --launch_fanout=4 --launch_timeout=3 --nnodes=3:4 \
     --rdzv_conf=last_call_timeout=5 "$WORKER" exit 0
 ends_with 0 front 30

@@ -49,7 +49,10 @@ for signal in TERM INT; do
     front --hosts=a,b,c,d --launch_fanout=4 "$WORKER" report
     wait_round 1 4 20
     kill -$signal "$(pid_of front)"
-    [ $signal = TERM ] && ends_with 143 front || ends_with 130 front
+    case $signal in
+    TERM) ends_with 143 front ;;
+    INT) ends_with 130 front ;;
+    esac
     [ $signal != TERM ] || lines 4 '^term ' terms
     nothing_left
 done
