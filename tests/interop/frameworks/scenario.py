@@ -102,13 +102,13 @@ def disturbed(name, nodes, line, fault, saved, resumed):
 
 
 def play_all(title, line, saved=r"rank 0 saved epoch 2$",
-             resumed=r"resumed at epoch 3$"):
-    for place, nodes in PLACES.items():
+             resumed=r"resumed at epoch 3$", places=PLACES):
+    for place, nodes in places.items():
         wanted = Play(f"{place} undisturbed", nodes, line).result()
         for fault in "worker", "node":
             got = disturbed(f"{place} {fault} killed", nodes, line, fault,
                             saved, resumed)
             same(got, wanted, f"{title}, {place}, {fault} killed: the result")
-    measured(f"{title}: 1 x 2 and 2 x 2, a worker and a node killed: "
+    measured(f"{title}: {' and '.join(places)}, a worker and a node killed: "
              "the result of the undisturbed run")
     done()
