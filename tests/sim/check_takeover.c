@@ -13,7 +13,6 @@
  *
  *      6,494  machines lose their power; 11,285 launchers begin again
  *     13,158  launchers are killed, and 16,980 servers; 71,760 begin again
- *     33,301  launchers' servers end because nobody needs them
  *      6,565  servers are stopped
  *      1,807  machines are paused: their clocks have jumped when they go on
  *      3,446  firewalls reject all
@@ -219,7 +218,6 @@ START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
         SIM_SERVER_BACK, SIM_NODE_FROZEN,       SIM_LISTED,
         SIM_BEHIND,      SIM_DRIFTED,           SIM_LONG_LEASE,
         SIM_OUTDATED,    SIM_LONG_TAKEOVER,     SIM_TOLD_WHERE,
-        SIM_IDLE_END,
     };
     int64_t sums[SIM_COUNTS];
     if (!schedule_many(make_schedule, SCHEDULES, sums))

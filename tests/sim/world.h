@@ -183,7 +183,6 @@ struct server_sim {
     enum sim_midst midst;
     bool dying;  /* it does nothing more, and is killed in this instant */
     bool ending; /* in order, as by SIGTERM */
-    bool served; /* a node was here */
     int64_t frozen_at_us;
     uint32_t tick_gen;
     int64_t tick_at_us;
