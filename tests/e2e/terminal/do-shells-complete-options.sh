@@ -41,9 +41,9 @@ want()
 want '--nproc_per_node' ddprun --npr
 want '--rdzv_endpoint --rdzv_backend --rdzv_id --rdzv_conf --rdzv_token_file' \
     ddprun --nnodes = 2 --rdzv
-want 'cpu gpu auto' ddprun --nproc_per_node ''
-want 'gpu' ddprun --nproc_per_node = g
-want 'cpu gpu auto' ddprun --nproc-per-node =
+want 'cpu gpu gpu-or-1 auto' ddprun --nproc_per_node ''
+want 'gpu gpu-or-1' ddprun --nproc_per_node = g
+want 'cpu gpu gpu-or-1 auto' ddprun --nproc-per-node =
 want 'socket' ddprun --rdzv_endpoint = host : 29500 --numa_binding so
 want '--standalone --standby --start_method' ddprun --rdzv_endpoint h -m --sta
 want 'folder' ddprun --log_dir f
