@@ -272,12 +272,12 @@ void keeper_stripes_drop(struct ddp_keeper *k,
 void keeper_stripes_begin_load(struct ddp_keeper *k);
 void keeper_stripes_end_load(struct ddp_keeper *k);
 
-/* `o`, a file, lies in memory then, if there is room for it. What is wrong with
- * it is not known yet. IO, CORRUPT, PEER. */
-int keeper_stripes_fetch(struct ddp_keeper *k,
-                         struct keeper_candidate *c,
-                         struct keeper_opened *o,
-                         struct ddp_err *err);
+/* `o`, a file, lies in memory then, if there is room for it and all could read
+ * their parts; else the leader reads it alone, and knows what is wrong with it.
+ */
+void keeper_stripes_fetch(struct ddp_keeper *k,
+                          struct keeper_candidate *c,
+                          struct keeper_opened *o);
 
 /* What was fetched is whole, and this: the other ranks may take it from there.
  */

@@ -86,9 +86,8 @@ static struct keeper_offer make_offer(struct keeper_load *l)
         struct keeper_opened o;
         if (keeper_open(l->k, c, &o, &why) != 0)
             continue;
-        int rc = keeper_stripes_fetch(l->k, c, &o, &why);
-        if (rc == 0)
-            rc = snapshot_read(&o.from, &nothing, &fence, &why);
+        keeper_stripes_fetch(l->k, c, &o);
+        int rc = snapshot_read(&o.from, &nothing, &fence, &why);
         keeper_close(&o);
         struct keeper_offer offer = describe(c);
         if (rc != 0 && why.code == DDP_E_CONFIG) {

@@ -280,28 +280,25 @@ static int free_slot(struct ddp_keeper *k)
     return i < k->memory.count ? i : -1;
 }
 
-int keeper_stripes_fetch(struct ddp_keeper *k,
-                         struct keeper_candidate *c,
-                         struct keeper_opened *o,
-                         struct ddp_err *err)
+void keeper_stripes_fetch(struct ddp_keeper *k,
+                          struct keeper_candidate *c,
+                          struct keeper_opened *o)
 {
     struct shared_file *f = &k->stripes.read;
     struct ddp_err why;
     uint64_t len = o->from.size;
     if (f->board == NULL || !leads(k) || o->fd < 0 || len == 0 ||
         len > mem_slots_room(&k->memory))
-        return 0;
+        return;
     int i = free_slot(k);
-    if (i < 0 || mem_slots_reserve(&k->memory, i, len, &why) != 0)
-        return 0;
-    if (shared_file_lead(f, &k->memory, i, len, o->fd, c->file.name, NULL,
-                         err) != 0)
-        return -1;
+    if (i < 0 || mem_slots_reserve(&k->memory, i, len, &why) != 0 ||
+        shared_file_lead(f, &k->memory, i, len, o->fd, c->file.name, NULL,
+                         &why) != 0)
+        return;
     c->held = i;
     c->label.len = len;
     o->from.read = keeper_read_slot;
     o->from.ctx = mem_slots_image(&k->memory, i);
-    return 0;
 }
 
 void keeper_stripes_label(struct ddp_keeper *k,

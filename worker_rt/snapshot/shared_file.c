@@ -181,6 +181,7 @@ static int wait_idle(const struct shared_file *s,
                      const atomic_bool *stop,
                      struct ddp_err *err)
 {
+    int rc = 0;
     for (int r = 1; r < s->ranks; r++)
         for (int i = 1; atomic_load(&s->board->ranks[r].works); i++) {
             if (stop != NULL && atomic_load(stop))
@@ -188,13 +189,13 @@ static int wait_idle(const struct shared_file *s,
                                    "the write was given up");
             if (i % LOOKS == 0 && is_dead(s, r)) {
                 atomic_store(&s->board->ranks[r].works, false);
-                return ddp_err_set(err, DDP_E_PEER,
-                                   "rank %d died over its part of the file",
-                                   s->first + r);
+                rc = ddp_err_set(err, DDP_E_PEER,
+                                 "rank %d died over its part of the file",
+                                 s->first + r);
             }
             nap();
         }
-    return 0;
+    return rc;
 }
 
 /* `failed` is set before a rank says that it is idle, and so is `why`. */
