@@ -338,11 +338,13 @@ def write_list(to):
     try:
         text = "".join("%d %d %s\n" % part for part in parts_mapped())
         text += "".join("%d %d %s\n" % part for part in files_imported())
+        text = text.encode("utf-8", "surrogateescape")
         if len(text) > LIST_MAX or PAGE != os.sysconf("SC_PAGESIZE"):
             return
         os.makedirs(os.path.dirname(to), 0o700, exist_ok=True)
-        half = "%s.%d" % (to, os.getpid())
-        with open(half, "w", errors="surrogateescape") as file:
+        # One name for all: what a full disk or a kill leaves is written over.
+        half = to + ".new"
+        with open(half, "wb") as file:
             file.write(text)
         os.replace(half, to)
     except (OSError, ValueError, TypeError):

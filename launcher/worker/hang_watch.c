@@ -175,12 +175,12 @@ static void tell(struct hang_watch *w)
     flight_text(w->flight_fd, who);
     (void)snprintf(
         text, /* a cut text is still a text */
-        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%s%s%.200s%s",
+        sizeof(text), "no %s for %.3g s (%s=%.12g)%s%s%.200s%s%s%s",
         v.beat ? "beat" : "progress", (double)v.silent_us / MONO_S,
         v.beat ? "--beat_timeout" : "--hang_timeout", (double)limit_us / MONO_S,
-        step, who[0] != '\0' ? "; " : "", who,
-        w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
-        w->path[0] != '\0' && w->conf->nnodes_max > 1 ? " on its node" : "");
+        step, w->path[0] != '\0' ? "; its stacks are in " : "", w->path,
+        w->path[0] != '\0' && w->conf->nnodes_max > 1 ? " on its node" : "",
+        who[0] != '\0' ? "; " : "", who);
     show_stacks(w);
     drop_stacks(w);
     w->handler->on_hang(w->ctx, &v, w->pid, text);

@@ -209,6 +209,9 @@ static bool run_tool(int fd, pid_t pid, enum tool tool)
 bool stacks_find_python(pid_t pid, char exe[STACKS_EXE_MAX])
 {
     char path[64];
+    exe[0] = '\0';
+    if (!procfs_is_ours()) /* its numbers would be strangers' */
+        return false;
     (void)snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
     ssize_t n = readlink(path, exe, STACKS_EXE_MAX - 1);
     exe[n > 0 ? n : 0] = '\0';
