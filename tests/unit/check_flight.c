@@ -1,7 +1,7 @@
 /* links: launcher/worker/flight launcher/worker/stacks */
 /* links: launcher/proc/procfs launcher/proc/signals */
 /* links: tests/lib/hurt tests/lib/scratch NET PROTO BASE */
-/* libs: -luv -lcjson -ldl */
+/* libs: -luv -lcjson -ldl -Wl,--wrap=procfs_is_ours */
 /*
  * Only a worker that reads its pipe is asked, and the reader starts only if one
  * is. What it says is one line that is safe to print. (That the reader is
@@ -10,14 +10,18 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/proc/procfs.h"
 #include "launcher/worker/flight.h"
+#include "launcher/worker/stacks.h"
 #include "launcher/worker/workers.h"
 #include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
@@ -47,6 +51,18 @@ void workers_path(const struct workers *workers,
 {
     (void)workers;
     (void)snprintf(to, WORKERS_PATH_MAX, "%s/%d.%s", scratch, local_rank, name);
+}
+
+/* -- around launcher/proc/procfs ------------------------------------------- */
+
+static bool foreign; /* /proc is that of another pid namespace */
+
+bool __real_procfs_is_ours(void);
+bool __wrap_procfs_is_ours(void);
+
+bool __wrap_procfs_is_ours(void)
+{
+    return !foreign && __real_procfs_is_ours();
 }
 
 /* -- the tests ------------------------------------------------------------- */
@@ -150,6 +166,29 @@ START_TEST(test_flight_others_are_not_asked)
 }
 END_TEST
 
+/* A Python is found by its file; a number in a foreign /proc is a stranger's.
+ */
+START_TEST(test_flight_no_file_of_a_stranger_is_run)
+{
+    char exe[STACKS_EXE_MAX];
+    ck_assert_int_eq(system("/bin/cp /bin/sleep python-here"), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)execl("python-here", "sleep", "60", NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 2000 && !stacks_find_python(child, exe); i++)
+        (void)usleep(10000);
+    ck_assert_ptr_nonnull(strstr(exe, "/python-here"));
+    foreign = true;
+    ck_assert(!stacks_find_python(child, exe));
+    ck_assert_str_eq(exe, "");
+    foreign = false;
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+END_TEST
+
 START_TEST(test_flight_the_sentence_is_one_safe_line)
 {
     static const char given[] = "rank 1 \033[2J\xff waits\nmore";
@@ -203,6 +242,7 @@ int main(void)
     tcase_add_test(tc, test_flight_a_worker_that_reads_its_pipe_is_asked);
     tcase_add_test(tc, test_flight_what_the_user_has_set_counts);
     tcase_add_test(tc, test_flight_others_are_not_asked);
+    tcase_add_test(tc, test_flight_no_file_of_a_stranger_is_run);
     tcase_add_test(tc, test_flight_the_sentence_is_one_safe_line);
     tcase_add_test(faults, test_flight_leaves_nothing_whatever_call_fails);
     suite_add_tcase(suite, tc);
