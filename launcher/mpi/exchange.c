@@ -10,8 +10,8 @@
  * a program that uses the store as well cannot meet them.
  *
  * Failure modes:
- *  - Nobody answers yet: tried again, each address in turn, for
- *    EXCHANGE_FIRST_MS.
+ *  - Nobody answers yet: tried again, each address in turn and for at most
+ *    EXCHANGE_DIAL_MS, for EXCHANGE_FIRST_MS.
  *  - A node does not bring its part, since its --mpi is another: given up after
  *    that time as well. Later gatherings take as long as the workers take.
  *  - The connection breaks, or the store answers nonsense: it is not tried
@@ -312,7 +312,17 @@ static void on_drained(void *ctx, struct conn *c)
     flush(x);
 }
 
-/* Before it is up another address may do, or a later time. */
+/* Not up: another address may do, or a later time. */
+static void try_again(struct exchange *x, const char *why)
+{
+    if (mono_now_us() >= x->until_us) {
+        lose(x, why);
+        return;
+    }
+    x->state = EXCHANGE_FINDING;
+    (void)uv_timer_start(&x->timer, on_timer, PAUSE_MS, 0);
+}
+
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
@@ -321,12 +331,10 @@ static void on_closed(
     (void)refused;
     ddp_assert(x->conn == c);
     x->conn = NULL;
-    if (x->state == EXCHANGE_UP || mono_now_us() >= x->until_us) {
+    if (x->state == EXCHANGE_UP)
         lose(x, why);
-        return;
-    }
-    x->state = EXCHANGE_FINDING;
-    (void)uv_timer_start(&x->timer, on_timer, PAUSE_MS, 0);
+    else
+        try_again(x, why);
 }
 
 static const struct conn_handler conn_handler = {
@@ -349,6 +357,7 @@ static void dial(struct exchange *x)
     }
     conn_raw(x->conn, &conn_handler, x);
     x->state = EXCHANGE_DIALLING;
+    (void)uv_timer_start(&x->timer, on_timer, (uint64_t)x->dial_ms, 0);
 }
 
 static void
@@ -381,13 +390,25 @@ static void find(struct exchange *x)
 static void on_timer(uv_timer_t *timer)
 {
     struct exchange *x = exchange_of(timer->data);
-    if (x->state == EXCHANGE_FINDING)
+    switch (x->state) {
+    case EXCHANGE_CLOSED:
+        return;
+    case EXCHANGE_FINDING:
         find(x);
-    else if (x->state == EXCHANGE_UP)
+        return;
+    case EXCHANGE_DIALLING:
+        hang_up(x);
+        try_again(x, "it does not answer");
+        return;
+    case EXCHANGE_UP:
         lose(x, "not all nodes have told it how many workers they have; is "
                 "--mpi the same on all of them?");
-    else if (x->state == EXCHANGE_BROKEN)
+        return;
+    case EXCHANGE_BROKEN:
         x->handler->on_lost(x->ctx, x->why);
+        return;
+    }
+    DDP_WRONG("state of an exchange");
 }
 
 int exchange_init(struct exchange *x,
@@ -401,7 +422,8 @@ int exchange_init(struct exchange *x,
                            .handler = handler,
                            .ctx = ctx,
                            .state = EXCHANGE_CLOSED,
-                           .first_ms = EXCHANGE_FIRST_MS};
+                           .first_ms = EXCHANGE_FIRST_MS,
+                           .dial_ms = EXCHANGE_DIAL_MS};
     buf_init(&x->in, C10D_VALUE_MAX + 64);
     buf_init(&x->out, ORDERS_BYTES_MAX);
     (void)uv_timer_init(loop, &x->timer); /* cannot fail */

@@ -37,6 +37,8 @@ struct exchange_handler {
 /* In which all nodes have to bring their part of the first gathering, which
  * each brings as its round begins. */
 #define EXCHANGE_FIRST_MS 60000
+/* For an address that does not answer; then the next one is dialled. */
+#define EXCHANGE_DIAL_MS 5000
 
 /* The caller's storage, for the life of the process; the fields are
  * exchange.c's own. */
@@ -61,6 +63,7 @@ struct exchange {
     struct addr_list addrs;
     int next_addr;
     int64_t first_ms; /* EXCHANGE_FIRST_MS, less in a test */
+    int64_t dial_ms;  /* EXCHANGE_DIAL_MS, less in a test */
     int64_t until_us; /* the connection has to be there by then */
     struct conn *conn;
     struct buf in;

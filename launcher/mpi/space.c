@@ -9,6 +9,8 @@
  *  - A worker ends with 0 between MPI_Init and MPI_Finalize, or before MPI_Init
  *    while others wait: it has failed, or they would wait for ever. Workers
  * that end otherwise are the agent's matter.
+ *  - A worker will never come, and only those of other nodes wait: this node
+ *    brings REFUSAL to the first barrier, and the first that waits has failed.
  *  - The other nodes cannot be reached, or say what cannot be: the first worker
  *    that waits for them has failed.
  *  - Memory, or a bound: a put or a publish is answered with an error, which
@@ -23,7 +25,8 @@
 
 #include "rendezvous/base/err.h"
 
-#define CODE_OF_ABORT_0 1 /* MPI_Abort(comm, 0) is a failure as well */
+#define CODE_OF_ABORT_0 1    /* MPI_Abort(comm, 0) is a failure as well */
+#define REFUSAL         '\n' /* in place of the new keys: an empty line */
 
 static struct space_client *client_of(struct space *s, int local_rank)
 {
@@ -82,7 +85,7 @@ void space_begin(struct space *s,
     s->nodes = nodes;
     s->world_size = world_size;
     s->waiting = 0;
-    s->fencing = s->failed = false;
+    s->fencing = s->fenced = s->failed = false;
     s->cut_off[0] = '\0';
     (void)snprintf(s->kvsname, sizeof(s->kvsname), /* fits */
                    "ddprun_%.32s_%lld", instance, (long long)round);
@@ -111,6 +114,22 @@ static void blame_absent(struct space *s)
         }
 }
 
+/* This node's part of a barrier, in which the other nodes may wait. */
+static void bring(struct space *s, const void *fresh, size_t len)
+{
+    s->fenced = true;
+    s->handler->fence(s->ctx, fresh, len);
+}
+
+/* A worker never comes: the other nodes hear of it. After the first barrier
+ * they need not, since all workers have called MPI_Init. */
+static void refuse_barrier(struct space *s)
+{
+    const char refusal = REFUSAL;
+    if (s->nodes > 1 && !s->fenced)
+        bring(s, &refusal, 1);
+}
+
 void space_broke(struct space *s, int local_rank, const char *why)
 {
     struct space_client *c = client_of(s, local_rank);
@@ -119,10 +138,12 @@ void space_broke(struct space *s, int local_rank, const char *why)
         return;
     s->waiting -= was == SPACE_BARRIER;
     c->state = SPACE_LOST;
-    if (was != SPACE_NEW && was != SPACE_FINAL)
+    if (was != SPACE_NEW && was != SPACE_FINAL) {
         fail(s, local_rank, ddp_code_exit(DDP_E_PROTO), why);
-    else
-        blame_absent(s);
+        return;
+    }
+    blame_absent(s);
+    refuse_barrier(s);
 }
 
 bool space_is_lost(const struct space *s, int local_rank)
@@ -140,6 +161,7 @@ const char *space_ended(struct space *s, int local_rank)
         return NULL;
     case SPACE_NEW:
     case SPACE_LOST:
+        refuse_barrier(s);
         return s->waiting == 0 || s->failed
                    ? NULL
                    : "it ended with 0 and without MPI_Init, for which other "
@@ -234,6 +256,8 @@ on_put(struct space *s, int local_rank, const struct pmi_request *req)
     const char *why = NULL;
     if (is_foreign(s, req))
         why = "unknown_kvsname";
+    else if (memchr(req->key.at, '=', req->key.len) != NULL)
+        why = "bad_key"; /* other nodes would read another one: take_pair */
     else if (add_fresh(s, req->key, req->value) != 0 ||
              kvs_put(&s->keys, req->key, req->value) != 0)
         why = "no_room_for_more_keys";
@@ -331,7 +355,7 @@ static void on_barrier(struct space *s, int local_rank)
         release(s);
     } else {
         s->fencing = true;
-        s->handler->fence(s->ctx, buf_head(&s->fresh), buf_len(&s->fresh));
+        bring(s, buf_head(&s->fresh), buf_len(&s->fresh));
         buf_take(&s->fresh, buf_len(&s->fresh));
         blame_cut_off(s);
     }
@@ -361,14 +385,21 @@ void space_fenced(struct space *s, const char *fresh, size_t len)
 {
     const char *at = fresh, *end = fresh + len;
     struct pmi_text key, value;
-    ddp_assert(s->fencing);
-    while (at < end)
+    ddp_assert(s->fenced);
+    if (!s->fencing)
+        return; /* this node has refused */
+    while (at < end) {
+        if (*at == REFUSAL) {
+            space_cut_off(s, "a rank of another node ended without MPI_Init");
+            return;
+        }
         if (!take_pair(&at, end, &key, &value) ||
             kvs_put(&s->keys, key, value) != 0) {
             space_cut_off(s, "the keys of the other nodes cannot be read, or "
                              "are too many");
             return;
         }
+    }
     release(s);
 }
 

@@ -20,7 +20,9 @@
  *
  * Over several nodes a barrier also carries the keys that are new on each of
  * them: `fence` is called with this node's once all workers here are in it, and
- * space_fenced is told those of all.
+ * space_fenced is told those of all. A node with a worker that will never come
+ * into the first barrier brings an empty line instead, at once: the nodes that
+ * wait fail.
  */
 #ifndef LAUNCHER_MPI_SPACE_H
 #define LAUNCHER_MPI_SPACE_H
@@ -46,8 +48,8 @@ struct space_handler {
     /* The worker has failed for all, with this exit code (1 to 255). It may
      * live, or may have ended with 0. */
     void (*fail)(void *ctx, int local_rank, int code, const char *why);
-    /* Several nodes only: all workers here are in the barrier. space_fenced
-     * follows. */
+    /* Several nodes only: all workers here are in the barrier, or one will
+     * never come. space_fenced follows. */
     void (*fence)(void *ctx, const void *fresh, size_t len);
     /* Several nodes only: publish_name (value), lookup_name or unpublish_name.
      * space_named follows. Borrowed for the call. */
@@ -83,7 +85,8 @@ struct space {
     char kvsname[SPACE_KVSNAME_MAX];
     struct space_client *clients; /* nproc, owned */
     int waiting;                  /* of them in BARRIER */
-    bool fencing;                 /* `fence` was called */
+    bool fencing;                 /* all wait for space_fenced */
+    bool fenced;                  /* `fence` was called in this round */
     bool failed;                  /* `fail` was called: once a round */
     struct kvs keys;
     struct kvs names;            /* one node only */

@@ -10,6 +10,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -413,6 +414,48 @@ START_TEST(test_mpi_of_one_node_only_is_told)
 }
 END_TEST
 
+/* Listens, and takes no more connections: whoever dials waits. */
+static int full_listener(int *port)
+{
+    struct sockaddr_in sin = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(sin);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sin, len), 0);
+    ck_assert_int_eq(listen(fd, 0), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
+    for (int i = 0; i < 4; i++) { /* they end with the process */
+        int to = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        (void)connect(to, (struct sockaddr *)&sin, len);
+    }
+    *port = ntohs(sin.sin_port);
+    return fd;
+}
+
+/* An address that does not answer is not waited for: the next one has its turn,
+ * and in the end it is told. */
+START_TEST(test_mpi_silent_address_is_left)
+{
+    static const struct exchange_handler waits = {.on_gathered = on_gathered,
+                                                  .on_lost = on_lost};
+    static struct exchange x;
+    char said[300] = "";
+    struct ddp_err err;
+    int port;
+    int fd = full_listener(&port);
+    ck_assert_int_eq(exchange_init(&x, &loop, &waits, said, &err), 0);
+    x.first_ms = 300;
+    x.dial_ms = 20;
+    exchange_open(&x, "127.0.0.1", port, 2);
+    int64_t until_us = mono_now_us() + WAIT_US;
+    while (said[0] == '\0' && mono_now_us() < until_us)
+        turn();
+    ck_assert(strstr(said, "it does not answer") != NULL);
+    ck_assert_int_ge(x.next_addr, 2);
+    (void)close(fd);
+}
+END_TEST
+
 /* Nobody listens yet: it is tried again. */
 START_TEST(test_mpi_waits_for_the_store)
 {
@@ -484,6 +527,7 @@ int main(void)
     tcase_add_test(tc, test_mpi_nodes_share_names);
     tcase_add_test(tc, test_mpi_lost_store_fails_who_waits);
     tcase_add_test(tc, test_mpi_of_one_node_only_is_told);
+    tcase_add_test(tc, test_mpi_silent_address_is_left);
     tcase_add_test(tc, test_mpi_waits_for_the_store);
     suite_add_tcase(suite, tc);
     tc = fault_case(suite, "faults", 60);

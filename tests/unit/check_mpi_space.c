@@ -168,6 +168,8 @@ START_TEST(test_space_keys_are_those_of_the_round)
     expect(0, "put kvsname=" KVS " key=a value=3", "0:put_result; ");
     expect(0, "put kvsname=old key=a value=3",
            "0:put_result rc=-1 msg=unknown_kvsname info=unknown_kvsname; ");
+    expect(0, "put kvsname=" KVS " key=a=b value=3",
+           "0:put_result rc=-1 msg=bad_key info=bad_key; ");
     expect(2, "get kvsname=" KVS " key=a", "2:get_result value=3; ");
     expect(2, "get key=b", "2:get_result value=2; ");
     expect(2, "get key=c",
@@ -331,7 +333,7 @@ START_TEST(test_space_over_nodes_barrier_carries_keys)
 END_TEST
 
 static const char *const nonsense[] = {
-    "a=1", "=1\n", "a\n", "\n",
+    "a=1", "=1\n", "a\n",
     "0123456789012345678901234567890123456789012345678901234567890123=1\n"};
 
 START_TEST(test_space_over_nodes_nonsense_fails_who_waits)
@@ -343,6 +345,41 @@ START_TEST(test_space_over_nodes_nonsense_fails_who_waits)
     did[0] = '\0';
     space_fenced(&s, nonsense[_i], strlen(nonsense[_i]));
     ck_assert_str_eq(did, "fail:0:72; ");
+}
+END_TEST
+
+/* A rank that will never come tells the other nodes so, once, in place of the
+ * keys; if nobody waits for it, nobody has failed. */
+START_TEST(test_space_over_nodes_refuses_for_who_never_comes)
+{
+    begin(3);
+    for (int i = 0; i < 2; i++)
+        if (_i == 0)
+            ck_assert_ptr_null(space_ended(&s, i));
+        else
+            space_broke(&s, i, "nonsense");
+    ck_assert_str_eq(did, "fence:\n; ");
+    did[0] = '\0';
+    space_fenced(&s, "\n\n", 2);
+    ck_assert_str_eq(did, "");
+    says(2, INIT);
+    expect(2, "barrier_in", "fail:0:76; ");
+}
+END_TEST
+
+/* In any place among the keys of others. */
+START_TEST(test_space_over_nodes_refusal_fails_who_waits)
+{
+    static const char *const refusals[] = {"\n", "a=1\n\n", "\na=1\n"};
+    begin(3);
+    all_init();
+    for (int i = 0; i < 3; i++)
+        says(i, "barrier_in");
+    did[0] = '\0';
+    space_fenced(&s, refusals[_i], strlen(refusals[_i]));
+    ck_assert_str_eq(did, "fail:0:72; ");
+    ck_assert_str_eq(failed_why,
+                     "a rank of another node ended without MPI_Init");
 }
 END_TEST
 
@@ -509,6 +546,10 @@ int main(void)
     tcase_add_test(tc, test_space_over_nodes_barrier_carries_keys);
     tcase_add_loop_test(tc, test_space_over_nodes_nonsense_fails_who_waits, 0,
                         LEN(nonsense));
+    tcase_add_loop_test(tc, test_space_over_nodes_refuses_for_who_never_comes,
+                        0, 2);
+    tcase_add_loop_test(tc, test_space_over_nodes_refusal_fails_who_waits, 0,
+                        3);
     tcase_add_test(tc, test_space_over_nodes_names);
     tcase_add_loop_test(tc, test_space_cut_off_fails_only_who_waits, 0, 3);
     tcase_add_loop_test(tc, test_mapping, 0, LEN(maps));
