@@ -53,7 +53,6 @@
 #define RETRY_US    10000
 #define FLUSH_US    (10 * MONO_S)
 #define REST_US     (20 * MONO_MS)
-#define POLLED      3 /* descriptors of a child */
 
 /* -- the end of a child ---------------------------------------------------- */
 
@@ -381,7 +380,7 @@ static int add_child(struct front *f, const struct front_child *k, int n)
         .fd = front_stream_wants(out) ? out->fd : -1, .events = POLLIN};
     f->fds[n + 2] = (struct pollfd){
         .fd = front_stream_wants(err) ? err->fd : -1, .events = POLLIN};
-    return n + POLLED;
+    return n + CHILD_FDS;
 }
 
 static int fill_fds(struct front *f)
@@ -417,7 +416,7 @@ static void hear_children(struct front *f)
     int64_t now_us = mono_now_us();
     int streams = 2 * f->n;
     for (int i = 0; i < f->n; i++) {
-        const struct pollfd *p = &f->fds[3 + i * POLLED];
+        const struct pollfd *p = &f->fds[3 + i * CHILD_FDS];
         if (p->fd >= 0 && p->revents != 0)
             front_child_write(&f->child[i]);
     }
@@ -425,7 +424,7 @@ static void hear_children(struct front *f)
     for (int i = 0; i < streams; i++) {
         int at = (f->turn + i) % streams;
         struct front_child *k = &f->child[at / 2];
-        const struct pollfd *p = &f->fds[3 + at / 2 * POLLED + 1 + at % 2];
+        const struct pollfd *p = &f->fds[3 + at / 2 * CHILD_FDS + 1 + at % 2];
         if (p->fd >= 0 && p->revents != 0)
             (void)front_stream_read(at % 2 == 0 ? &k->out : &k->err, now_us);
     }
@@ -435,7 +434,7 @@ static void hear_links(struct front *f)
 {
     int64_t now_us = mono_now_us();
     for (int i = 0; i < f->links; i++) {
-        const struct pollfd *p = &f->fds[3 + (f->n + i) * POLLED];
+        const struct pollfd *p = &f->fds[3 + (f->n + i) * CHILD_FDS];
         if (p[0].fd >= 0 && p[0].revents != 0)
             front_child_write(&f->link[i].via);
         for (int k = 0; k < 2; k++)
@@ -558,7 +557,7 @@ static int init(struct front *f,
     rng_id(f->mark);
     if (find_self(f, err) < 0 || front_hosts_init(f, err) < 0)
         return -1;
-    f->fds = calloc((size_t)(f->n + f->links) * POLLED + 3, sizeof(*f->fds));
+    f->fds = calloc((size_t)(f->n + f->links) * CHILD_FDS + 3, sizeof(*f->fds));
     if (f->fds == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
     return 0;
@@ -591,8 +590,9 @@ int front_run(const struct conf *c,
     struct ddp_err err;
     bool is_list = c->front.kind == CONF_FRONT_HOSTS; /* srun keeps limits */
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
-    if ((is_list && front_child_room(c->front.nodes, &err) < 0) ||
-        init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
+    if (init(&f, c, o, argc, argv, &err) < 0 ||
+        (is_list && front_child_room(f.n, f.links, &err) < 0) ||
+        take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }

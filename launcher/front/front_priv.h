@@ -43,7 +43,7 @@ struct front {
                                 hosts; 0: none */
     int links;
     bool alone;         /* a host could not be reached through another one */
-    struct pollfd *fds; /* room for (n + links) * POLLED + 3 */
+    struct pollfd *fds; /* room for (n + links) * CHILD_FDS + 3 */
     int turn;           /* the stream that is read first */
     struct front_reports reports;
     int failed;        /* children of which no proxy said hello */
