@@ -122,6 +122,8 @@ static void on_mark(void *ctx, const struct mark *m)
         k->err.muted = false;
         if (k->state == CHILD_STARTING)
             k->state = CHILD_RUNS;
+        if (k->held)
+            front_hosts_tell(k, ORDER_HEARD, 0);
     } else if (m->kind == MARK_END) {
         k->ends++;
         f->first = f->ends++ == 0 ? m->status : f->first;

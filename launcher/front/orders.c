@@ -62,10 +62,11 @@ bool orders_put(struct buf *b, enum order_kind kind, int signo)
                        signo);
     else
         (void)snprintf(line, sizeof(line), "%s\n",
-                       kind == ORDER_ASK    ? "ask"
-                       : kind == ORDER_GONE ? "gone"
-                       : kind == ORDER_OVER ? "over"
-                                            : "beat");
+                       kind == ORDER_ASK     ? "ask"
+                       : kind == ORDER_HEARD ? "heard"
+                       : kind == ORDER_GONE  ? "gone"
+                       : kind == ORDER_OVER  ? "over"
+                                             : "beat");
     return buf_put(b, line, strlen(line)) == 0;
 }
 
@@ -153,6 +154,8 @@ enum order_kind orders_read(const char *line, int *signo)
         return ORDER_BEAT;
     if (strcmp(line, "ask") == 0)
         return ORDER_ASK;
+    if (strcmp(line, "heard") == 0)
+        return ORDER_HEARD;
     if (strcmp(line, "gone") == 0)
         return ORDER_GONE;
     if (strcmp(line, "over") == 0)

@@ -8,6 +8,7 @@
  *     signal 15
  *     beat
  *     ask
+ *     heard
  *     gone
  *     over
  *
@@ -32,7 +33,8 @@
 enum orders_how {
     ORDERS_PLAIN,
     ORDERS_STEP, /* a scheduler may signal all processes here itself */
-    ORDERS_HELD, /* if the connection is lost, another one is waited for */
+    ORDERS_HELD, /* if the connection is lost, another one is waited for; and
+                    nothing is started until the hello was heard */
 };
 
 /* What to start, and how it is held. */
@@ -54,6 +56,7 @@ enum order_kind {
     ORDER_BEAT,
     ORDER_SIGNAL,
     ORDER_ASK,   /* whether it is there: a mark says so */
+    ORDER_HEARD, /* its hello was: of ORDERS_HELD */
     ORDER_OVER,  /* its launcher's end was heard */
     ORDER_GONE,  /* the front end is: of a hub, whose own connection ended */
     ORDER_WRONG, /* not a line of a front end's */

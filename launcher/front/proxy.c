@@ -19,11 +19,13 @@
  * - The proxy's own copy of a signal is never passed on: who signals it signals
  *   the launcher as well (killall, a scheduler).
  * - Ctrl-Z at the front end: no beat is expected until SIGCONT.
- * - The connection goes through another host, which may die (ORDERS_HELD): the
+ * - The connection goes through another host, which may die (ORDERS_HELD), or
+ * be so slow that the front end gives it up and starts a second proxy from
+ *   itself: the launcher is started once the hello was heard. Then the
  *   launcher writes to pipes of ours, and if the connection is lost another one
  *   is waited for, HELD_US long (launcher/front/again). What waits to be said
  *   then goes there, and the launcher's end until the front end has heard it. A
- * hub whose own connection has ended says "gone".
+ *   hub whose own connection has ended says "gone".
  */
 #include "launcher/front/proxy.h"
 
@@ -66,6 +68,7 @@ struct proxy {
     int64_t heard_us;     /* the last word of the front end */
     bool paused;          /* none is expected */
     bool gone;            /* the front end */
+    bool heard;           /* it has heard the hello */
     bool over;            /* it has heard that the launcher ended */
     int again_fd;         /* of ORDERS_HELD: where another connection comes */
     int taken_fd;         /* whose streams these are; -1: those of the start */
@@ -388,6 +391,9 @@ static void hear_line(struct proxy *p)
     case ORDER_ASK:
         say_here(p);
         return;
+    case ORDER_HEARD:
+        p->heard = true;
+        return;
     case ORDER_GONE:
         lose(p, "the connection through another host is closed");
         return;
@@ -560,6 +566,14 @@ static void say_end(struct proxy *p, int status)
     }
 }
 
+/* Whoever was not heard may have been replaced by another proxy: two launchers
+ * on a host would be two nodes. */
+static void await_heard(struct proxy *p)
+{
+    while (p->again_fd >= 0 && !p->heard && !p->gone)
+        (void)wait_and_hear(p, -1, look(p));
+}
+
 int proxy_main(void)
 {
     static struct proxy p = {.kill_us = MONO_NEVER};
@@ -576,6 +590,7 @@ int proxy_main(void)
     prepare_again(&p);
     p.heard_us = mono_now_us();
     say(&p, MARK_HELLO, 0);
+    await_heard(&p);
     int status = ddp_code_exit(DDP_E_PEER);
     if (!p.gone)
         status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);

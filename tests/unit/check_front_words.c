@@ -180,6 +180,7 @@ START_TEST(test_orders_are_beats_and_signals)
     ck_assert_int_eq(memcmp(buf_head(&b), "beat\nsignal 15\n", 15), 0);
     ck_assert_int_eq(orders_read("beat", &signo), ORDER_BEAT);
     ck_assert_int_eq(orders_read("ask", &signo), ORDER_ASK);
+    ck_assert_int_eq(orders_read("heard", &signo), ORDER_HEARD);
     ck_assert_int_eq(orders_read("gone", &signo), ORDER_GONE);
     ck_assert_int_eq(orders_read("over", &signo), ORDER_OVER);
     ck_assert_int_eq(orders_read("signal 15", &signo), ORDER_SIGNAL);
