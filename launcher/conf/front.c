@@ -199,10 +199,10 @@ static int fill_nodes(struct conf *c, struct opts *o, struct ddp_err *err)
 }
 
 /* Whether the job can begin without its first host, if that is dead: with MIN
- * of
- * --nnodes below MAX, and more than half of it, so that no second job can
- * begin. The hosts behind it are then endpoints as well. */
-static bool can_spare_first(const struct opts *o)
+ * of --nnodes below MAX, and more than half of it, so that no second job can
+ * begin; and of all hosts, since those behind MAX are started as well. The
+ * hosts behind it are then endpoints as well. */
+static bool can_spare_first(const struct conf *c, const struct opts *o)
 {
     int64_t max = 0;
     int min = min_said(o);
@@ -214,7 +214,7 @@ static bool can_spare_first(const struct opts *o)
                   (backend != NULL && strcasecmp(backend, "static") == 0);
     return min > 0 && colon != NULL && !placed &&
            opts_read_int(colon + 1, 1, CONF_NNODES_MAX, &max) && min < max &&
-           2 * min > max;
+           2 * min > max && 2 * min > c->front.nodes;
 }
 
 /* Appends ",HOST:PORT", if it fits as a whole. */
@@ -245,7 +245,7 @@ static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
                            first->name);
     if (conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    int n = can_spare_first(o) ? ENDPOINTS : 1;
+    int n = can_spare_first(c, o) ? ENDPOINTS : 1;
     for (int i = 0; i < n && i < c->front.hosts.n; i++)
         add_endpoint(c->front.endpoint, sizeof(c->front.endpoint),
                      first[i].name, port);

@@ -120,6 +120,12 @@ static const struct {
      "0 prog",
      "ddprun --hosts=a,b,c,d --nnodes=2:4 --hosts= --hostfile=" ID PLACE
      "1 prog"},
+    /* two jobs of three hosts each could begin */
+    {"--hosts=a,b,c,d,e,f --nnodes=3:4 prog",
+     "ddprun --hosts=a,b,c,d,e,f --nnodes=3:4 --hosts= --hostfile=" ID PLACE
+     "0 prog",
+     "ddprun --hosts=a,b,c,d,e,f --nnodes=3:4 --hosts= --hostfile=" ID PLACE
+     "1 prog"},
     {"--hosts=a,b --master_port=29501 prog",
      "ddprun --hosts=a,b --master_port=29501" OURS ID
      " --rdzv_endpoint=a:PPPPP --rdzv_backend=static --node_rank=0 prog",
