@@ -136,7 +136,7 @@ static int64_t kill_at_us(const struct front *f, const struct front_child *k)
     if (f->ending_us == 0)
         return MONO_NEVER;
     if (k->state == CHILD_STARTING)
-        return f->ending_us + STARTING_US;
+        return k->again ? answer_at_us(f, k) : f->ending_us + STARTING_US;
     int times = f->noticed ? 2 : 1; /* the first one is for the step */
     return f->ending_us + times * f->conf->shutdown_timeout_us + LATE_US;
 }
@@ -322,7 +322,7 @@ static void pass_on(struct front *f, int signo)
     front_hosts_end(f, signo);
     f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
-        if (f->child[i].state == CHILD_STARTING)
+        if (f->child[i].state == CHILD_STARTING && !f->child[i].again)
             front_tree_kill(&f->child[i]);
 }
 

@@ -55,7 +55,8 @@ struct front {
     uint64_t moved;    /* ... and how much the consoles had taken then */
     int64_t beat_us;   /* when the next beat is due */
     int64_t ending_us; /* since when all are told to end; 0: not */
-    int signo;         /* ... by this signal; 0: none */
+    int ending_by;     /* ... by this signal */
+    int signo;         /* ... which came from outside; 0: none */
     bool noticed;      /* ... by a notice: workers are asked before */
     int64_t ask_us;    /* when proxies are asked next */
     bool unreachable;  /* it is ended since hosts could not be reached */

@@ -6,6 +6,7 @@
  *     ddprun-front 1 MARK BEAT_MS GRACE_MS HOW ARGS VARIABLES BYTES
  *     BYTES bytes: the folder, each argument and each variable, with NULs
  *     signal 15
+ *     once 15
  *     beat
  *     ask
  *     heard
@@ -55,6 +56,8 @@ struct orders_start {
 enum order_kind {
     ORDER_BEAT,
     ORDER_SIGNAL,
+    ORDER_ONCE,  /* a signal, unless it was ordered before: that order may have
+                    been lost with a connection */
     ORDER_ASK,   /* whether it is there: a mark says so */
     ORDER_HEARD, /* its hello was: of ORDERS_HELD */
     ORDER_OVER,  /* its launcher's end was heard */
@@ -69,7 +72,7 @@ enum order_kind {
 int orders_put_start(struct buf *b,
                      const struct orders_start *s,
                      struct ddp_err *err);
-/* `signo` of a signal. False: `b` is full, and unchanged. */
+/* `signo` of SIGNAL and ONCE. False: `b` is full, and unchanged. */
 bool orders_put(struct buf *b, enum order_kind kind, int signo);
 
 /* -- the proxy's half ----------------------------------------------------- */

@@ -77,6 +77,7 @@ struct proxy {
     struct pump pumps[2]; /* of ORDERS_HELD */
     int64_t kill_us;      /* when the child is killed; MONO_NEVER */
     int64_t own_us[SIGNALS]; /* when such a signal came to us; 0: never */
+    bool ordered[SIGNALS];   /* by the front end */
     int64_t due_us[SIGNALS]; /* when an order is passed on; 0: none */
     char line[ORDERS_LINE_MAX];
     size_t line_len;
@@ -278,6 +279,7 @@ static bool is_own_recent(const struct proxy *p, int signo, int64_t now_us)
 static void order(struct proxy *p, int signo)
 {
     int64_t now_us = mono_now_us();
+    p->ordered[signo] = true;
     if (signo == SIGTSTP || signo == SIGCONT)
         p->paused = signo == SIGTSTP;
     if (is_own_recent(p, signo, now_us))
@@ -402,6 +404,10 @@ static void hear_line(struct proxy *p)
         return;
     case ORDER_SIGNAL:
         order(p, signo);
+        return;
+    case ORDER_ONCE:
+        if (!p->ordered[signo])
+            order(p, signo);
         return;
     case ORDER_WRONG:
         lose(p, "it sent what is no order");

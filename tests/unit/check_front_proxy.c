@@ -158,6 +158,9 @@ START_TEST(test_proxy_takes_another_connection)
     pid_t proxy = hold_and_lose("hold");
     tell("signal 10\n");
     job_comes("rank 0 got 10\n");
+    tell("once 10\nonce 20\n");
+    job_comes("rank 0 got 20\n");
+    ck_assert_int_eq(job_count(" got 10\n"), 1);
     tell("signal 15\n");
     job_comes("rank 0 got 15\n");
     job_comes("\001" MARK " end 143 ");

@@ -170,6 +170,24 @@ START_TEST(test_tree_without_a_hub_goes_on)
 }
 END_TEST
 
+/* The end was ordered, and lost with the hub that was to pass it on. */
+START_TEST(test_tree_orders_the_end_again_by_another_connection)
+{
+    pid_t hub = 0;
+    start_holding("hold");
+    ck_assert_int_eq(hubs(&hub), 2);
+    ck_assert_int_eq(kill(hub, SIGSTOP), 0);
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    int64_t began_us = mono_now_us();
+    job_comes(" got 15\n"); /* of the other branch */
+    ck_assert_int_eq(kill(hub, SIGKILL), 0);
+    ck_assert_int_eq(job_end(), 128 + SIGTERM);
+    all_got(SIGTERM);
+    ck_assert_int_eq(job_count(" got "), 4);
+    ck_assert_int_lt(mono_now_us() - began_us, 15 * MONO_S * suite_slow());
+}
+END_TEST
+
 /* A hub that does nothing any more is given up with what it was to kill. */
 START_TEST(test_tree_with_a_stopped_hub_ends)
 {
@@ -217,6 +235,7 @@ int main(int argc, char *argv[])
     tcase_add_test(t,
                    test_tree_starts_one_launcher_on_a_host_whose_hello_is_late);
     tcase_add_test(t, test_tree_without_a_hub_goes_on);
+    tcase_add_test(t, test_tree_orders_the_end_again_by_another_connection);
     tcase_add_test(t, test_tree_with_a_stopped_hub_ends);
     tcase_add_test(t, test_tree_whose_front_end_is_killed_leaves_nothing);
     suite_add_tcase(s, t);
