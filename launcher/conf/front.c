@@ -272,6 +272,26 @@ static int fill_run_id(struct conf *c, struct opts *o, struct ddp_err *err)
     return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
 }
 
+/* By the name of its program, in whatever folder. */
+static bool is_ssh(const char *command)
+{
+    const char *word = command + strspn(command, " \t");
+    const char *end = word + strcspn(word, " \t"), *name = end;
+    while (name > word && name[-1] != '/')
+        name--;
+    return end - name == 3 && strncmp(name, "ssh", 3) == 0;
+}
+
+/* ssh is told to see a dead connection; of other commands it is not known, nor
+ * whether they work from the hosts (a scheduler's do from the first only). */
+static int take_fanout(const struct conf *c, const struct opts *o)
+{
+    bool said = conf_said(o, OPTIONS_launch_fanout);
+    return said || is_ssh(c->front.command)
+               ? (int)opts_number(o, OPTIONS_launch_fanout)
+               : 0;
+}
+
 /* What is not filled in by now. */
 static int become_front(struct conf *c,
                         struct opts *o,
@@ -284,7 +304,7 @@ static int become_front(struct conf *c,
     c->front.kind = CONF_FRONT_HOSTS;
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
-    c->front.fanout = (int)opts_number(o, OPTIONS_launch_fanout);
+    c->front.fanout = take_fanout(c, o);
     if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
         return -1;
     if (c->front.nodes == 1)
@@ -335,10 +355,7 @@ int conf_list_script(struct conf *c,
 {
     take_filled(c, o);
     c->front.in_job = true;
-    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0 ||
-        become_front(c, o, with, err) < 0)
+    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0)
         return -1;
-    if (strcmp(c->front.command, "ssh") != 0)
-        c->front.fanout = 0; /* a scheduler's works from the first host only */
-    return 0;
+    return become_front(c, o, with, err);
 }
