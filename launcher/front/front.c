@@ -37,6 +37,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "launcher/front/again.h"
 #include "launcher/front/front_priv.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
@@ -102,9 +103,10 @@ static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
 static int64_t answer_at_us(const struct front *f, const struct front_child *k)
 {
     int64_t timeout_us = f->conf->front.timeout_us;
-    return k->link != NULL || k->again
-               ? k->since_us + timeout_us / FRONT_THROUGH_SHARE
-               : k->first_us + timeout_us;
+    int64_t share_us = timeout_us / FRONT_THROUGH_SHARE;
+    if (k->again)
+        return k->since_us + mono_min(share_us, AGAIN_TRY_US);
+    return k->link != NULL ? k->since_us + share_us : k->first_us + timeout_us;
 }
 
 static void

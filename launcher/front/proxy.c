@@ -19,13 +19,13 @@
  * - The proxy's own copy of a signal is never passed on: who signals it signals
  *   the launcher as well (killall, a scheduler).
  * - Ctrl-Z at the front end: no beat is expected until SIGCONT.
- * - The connection goes through another host, which may die (ORDERS_HELD), or
- * be so slow that the front end gives it up and starts a second proxy from
- *   itself: the launcher is started once the hello was heard. Then the
- *   launcher writes to pipes of ours, and if the connection is lost another one
- *   is waited for, HELD_US long (launcher/front/again). What waits to be said
- *   then goes there, and the launcher's end until the front end has heard it. A
- *   hub whose own connection has ended says "gone".
+ * - The connection goes through another host (ORDERS_HELD). It may be so slow
+ *   that the front end gives it up and starts a second proxy from itself: the
+ *   launcher is started once the hello was heard. It may be lost later: the
+ *   launcher writes to pipes of ours, and another connection is waited for,
+ *   AGAIN_HELD_US long (launcher/front/again). What waits to be said then goes
+ *   there, and the launcher's end until the front end has heard it. A hub whose
+ *   own connection has ended says "gone".
  */
 #include "launcher/front/proxy.h"
 
@@ -54,8 +54,7 @@
 #define SAY_MS    1000 /* in one write, at most */
 #define RETRY_US  10000
 #define SIGNALS   65
-#define HELD_US   (30 * MONO_S) /* more than ssh and launch_timeout's share */
-#define LAST_US   MONO_S        /* for what a launcher left to hold a pipe */
+#define LAST_US   MONO_S /* for what a launcher left to hold a pipe */
 
 struct proxy {
     struct orders_start start;
@@ -449,7 +448,7 @@ static int64_t look(struct proxy *p)
     int64_t now_us = mono_now_us();
     if (now_us >= silent_us(p))
         lose_connection(p, "no word came from it");
-    if (p->lost_us != 0 && now_us >= p->lost_us + HELD_US)
+    if (p->lost_us != 0 && now_us >= p->lost_us + AGAIN_HELD_US)
         lose(p, "its connection is lost");
     if (now_us >= p->kill_us) {
         (void)kill(p->child, SIGKILL); /* its workers die with it */
@@ -457,7 +456,7 @@ static int64_t look(struct proxy *p)
     }
     int64_t next_us = pass_due(p, now_us);
     if (p->lost_us != 0 && !p->gone)
-        next_us = mono_min(next_us, p->lost_us + HELD_US);
+        next_us = mono_min(next_us, p->lost_us + AGAIN_HELD_US);
     return mono_min(next_us, mono_min(silent_us(p), p->kill_us));
 }
 
