@@ -199,10 +199,10 @@ static int fill_nodes(struct conf *c, struct opts *o, struct ddp_err *err)
 }
 
 /* Whether the job can begin without its first host, if that is dead: with MIN
- * of
- * --nnodes below MAX, and more than half of it, so that no second job can
- * begin. The hosts behind it are then endpoints as well. */
-static bool can_spare_first(const struct opts *o)
+ * of --nnodes below MAX, and more than half of it, so that no second job can
+ * begin; and of all hosts, since those behind MAX are started as well. The
+ * hosts behind it are then endpoints as well. */
+static bool can_spare_first(const struct conf *c, const struct opts *o)
 {
     int64_t max = 0;
     int min = min_said(o);
@@ -214,7 +214,7 @@ static bool can_spare_first(const struct opts *o)
                   (backend != NULL && strcasecmp(backend, "static") == 0);
     return min > 0 && colon != NULL && !placed &&
            opts_read_int(colon + 1, 1, CONF_NNODES_MAX, &max) && min < max &&
-           2 * min > max;
+           2 * min > max && 2 * min > c->front.nodes;
 }
 
 /* Appends ",HOST:PORT", if it fits as a whole. */
@@ -245,7 +245,7 @@ static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
                            first->name);
     if (conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    int n = can_spare_first(o) ? ENDPOINTS : 1;
+    int n = can_spare_first(c, o) ? ENDPOINTS : 1;
     for (int i = 0; i < n && i < c->front.hosts.n; i++)
         add_endpoint(c->front.endpoint, sizeof(c->front.endpoint),
                      first[i].name, port);
@@ -272,6 +272,26 @@ static int fill_run_id(struct conf *c, struct opts *o, struct ddp_err *err)
     return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
 }
 
+/* By the name of its program, in whatever folder. */
+static bool is_ssh(const char *command)
+{
+    const char *word = command + strspn(command, " \t");
+    const char *end = word + strcspn(word, " \t"), *name = end;
+    while (name > word && name[-1] != '/')
+        name--;
+    return end - name == 3 && strncmp(name, "ssh", 3) == 0;
+}
+
+/* ssh is told to see a dead connection; of other commands it is not known, nor
+ * whether they work from the hosts (a scheduler's do from the first only). */
+static int take_fanout(const struct conf *c, const struct opts *o)
+{
+    bool said = conf_said(o, OPTIONS_launch_fanout);
+    return said || is_ssh(c->front.command)
+               ? (int)opts_number(o, OPTIONS_launch_fanout)
+               : 0;
+}
+
 /* What is not filled in by now. */
 static int become_front(struct conf *c,
                         struct opts *o,
@@ -284,7 +304,7 @@ static int become_front(struct conf *c,
     c->front.kind = CONF_FRONT_HOSTS;
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
-    c->front.fanout = (int)opts_number(o, OPTIONS_launch_fanout);
+    c->front.fanout = take_fanout(c, o);
     if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
         return -1;
     if (c->front.nodes == 1)
@@ -335,10 +355,7 @@ int conf_list_script(struct conf *c,
 {
     take_filled(c, o);
     c->front.in_job = true;
-    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0 ||
-        become_front(c, o, with, err) < 0)
+    if (hostfile_read_list(&c->front.hosts, hosts, err) < 0)
         return -1;
-    if (strcmp(c->front.command, "ssh") != 0)
-        c->front.fanout = 0; /* a scheduler's works from the first host only */
-    return 0;
+    return become_front(c, o, with, err);
 }

@@ -14,6 +14,12 @@
 #include <stdbool.h>
 
 #include "launcher/front/orders.h"
+#include "rendezvous/base/mono.h"
+
+/* For so long a proxy waits for one. A try takes less: by then the front end
+ * may have seen later than the proxy that the connection before is lost. */
+#define AGAIN_HELD_US (30 * MONO_S)
+#define AGAIN_TRY_US  (20 * MONO_S)
 
 /* The first line on the stdin of such a process: AGAIN_WORD MARK. */
 #define AGAIN_WORD "ddprun-front-again "

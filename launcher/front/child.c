@@ -161,11 +161,11 @@ void front_child_skip(struct front_child *k)
     k->told = true;
 }
 
-int front_child_room(int children, struct ddp_err *err)
+int front_child_room(int hosts, int links, struct ddp_err *err)
 {
     struct rlimit limit = {.rlim_cur = 0};
-    int need = children * ENDS / 2 + FILES;
-    ddp_assert(children > 0);
+    int need = (hosts + links) * CHILD_FDS + FILES;
+    ddp_assert(hosts > 0 && links >= 0);
     (void)getrlimit(RLIMIT_NOFILE, &limit); /* 0: unknown */
     if (limit.rlim_cur >= (rlim_t)need)
         return 0;
@@ -176,7 +176,7 @@ int front_child_room(int children, struct ddp_err *err)
         err, DDP_E_NOMEM,
         "cannot start on %d host%s: that needs %d open " /* messages: ok */
         "files, and the limit is %d (ulimit -Hn)",
-        children, children == 1 ? "" : "s", need, most);
+        hosts, hosts == 1 ? "" : "s", need, most);
 }
 
 /* -- its life -------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "rendezvous/base/err.h"
 
 #define CHILD_ORDERS_MAX (9u * 1024u * 1024u) /* ORDERS_BYTES_MAX and more */
+#define CHILD_FDS        3       /* descriptors of each that are polled */
 #define CHILD_LAST_US    1000000 /* its output may come so long after its end */
 
 struct front_link;
@@ -52,11 +53,12 @@ struct front_child {
 };
 
 /*
- * Raises the limit of open files if it is too low for so many children: each
- * has three pipes, and poll(2) takes no more of them than the limit says.
- * Children get it as well. DDP_E_NOMEM: it cannot be raised that far.
+ * Raises the limit of open files if it is too low for the children: each host
+ * and each link has CHILD_FDS pipes, and poll(2) takes no more entries than the
+ * limit says, those of -1 included. Children get it as well. DDP_E_NOMEM: it
+ * cannot be raised that far.
  */
-int front_child_room(int children, struct ddp_err *err);
+int front_child_room(int hosts, int links, struct ddp_err *err);
 
 /* Before the first use. Borrows `name`. */
 void front_child_init(struct front_child *k, const char *name);

@@ -37,6 +37,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "launcher/front/again.h"
 #include "launcher/front/front_priv.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
@@ -53,7 +54,6 @@
 #define RETRY_US    10000
 #define FLUSH_US    (10 * MONO_S)
 #define REST_US     (20 * MONO_MS)
-#define POLLED      3 /* descriptors of a child */
 
 /* -- the end of a child ---------------------------------------------------- */
 
@@ -103,9 +103,10 @@ static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
 static int64_t answer_at_us(const struct front *f, const struct front_child *k)
 {
     int64_t timeout_us = f->conf->front.timeout_us;
-    return k->link != NULL || k->again
-               ? k->since_us + timeout_us / FRONT_THROUGH_SHARE
-               : k->first_us + timeout_us;
+    int64_t share_us = timeout_us / FRONT_THROUGH_SHARE;
+    if (k->again)
+        return k->since_us + mono_min(share_us, AGAIN_TRY_US);
+    return k->link != NULL ? k->since_us + share_us : k->first_us + timeout_us;
 }
 
 static void
@@ -137,7 +138,7 @@ static int64_t kill_at_us(const struct front *f, const struct front_child *k)
     if (f->ending_us == 0)
         return MONO_NEVER;
     if (k->state == CHILD_STARTING)
-        return f->ending_us + STARTING_US;
+        return k->again ? answer_at_us(f, k) : f->ending_us + STARTING_US;
     int times = f->noticed ? 2 : 1; /* the first one is for the step */
     return f->ending_us + times * f->conf->shutdown_timeout_us + LATE_US;
 }
@@ -323,7 +324,7 @@ static void pass_on(struct front *f, int signo)
     front_hosts_end(f, signo);
     f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
-        if (f->child[i].state == CHILD_STARTING)
+        if (f->child[i].state == CHILD_STARTING && !f->child[i].again)
             front_tree_kill(&f->child[i]);
 }
 
@@ -381,7 +382,7 @@ static int add_child(struct front *f, const struct front_child *k, int n)
         .fd = front_stream_wants(out) ? out->fd : -1, .events = POLLIN};
     f->fds[n + 2] = (struct pollfd){
         .fd = front_stream_wants(err) ? err->fd : -1, .events = POLLIN};
-    return n + POLLED;
+    return n + CHILD_FDS;
 }
 
 static int fill_fds(struct front *f)
@@ -417,7 +418,7 @@ static void hear_children(struct front *f)
     int64_t now_us = mono_now_us();
     int streams = 2 * f->n;
     for (int i = 0; i < f->n; i++) {
-        const struct pollfd *p = &f->fds[3 + i * POLLED];
+        const struct pollfd *p = &f->fds[3 + i * CHILD_FDS];
         if (p->fd >= 0 && p->revents != 0)
             front_child_write(&f->child[i]);
     }
@@ -425,7 +426,7 @@ static void hear_children(struct front *f)
     for (int i = 0; i < streams; i++) {
         int at = (f->turn + i) % streams;
         struct front_child *k = &f->child[at / 2];
-        const struct pollfd *p = &f->fds[3 + at / 2 * POLLED + 1 + at % 2];
+        const struct pollfd *p = &f->fds[3 + at / 2 * CHILD_FDS + 1 + at % 2];
         if (p->fd >= 0 && p->revents != 0)
             (void)front_stream_read(at % 2 == 0 ? &k->out : &k->err, now_us);
     }
@@ -435,7 +436,7 @@ static void hear_links(struct front *f)
 {
     int64_t now_us = mono_now_us();
     for (int i = 0; i < f->links; i++) {
-        const struct pollfd *p = &f->fds[3 + (f->n + i) * POLLED];
+        const struct pollfd *p = &f->fds[3 + (f->n + i) * CHILD_FDS];
         if (p[0].fd >= 0 && p[0].revents != 0)
             front_child_write(&f->link[i].via);
         for (int k = 0; k < 2; k++)
@@ -558,7 +559,7 @@ static int init(struct front *f,
     rng_id(f->mark);
     if (find_self(f, err) < 0 || front_hosts_init(f, err) < 0)
         return -1;
-    f->fds = calloc((size_t)(f->n + f->links) * POLLED + 3, sizeof(*f->fds));
+    f->fds = calloc((size_t)(f->n + f->links) * CHILD_FDS + 3, sizeof(*f->fds));
     if (f->fds == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
     return 0;
@@ -591,8 +592,9 @@ int front_run(const struct conf *c,
     struct ddp_err err;
     bool is_list = c->front.kind == CONF_FRONT_HOSTS; /* srun keeps limits */
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
-    if ((is_list && front_child_room(c->front.nodes, &err) < 0) ||
-        init(&f, c, o, argc, argv, &err) < 0 || take_signals(&f, &err) < 0) {
+    if (init(&f, c, o, argc, argv, &err) < 0 ||
+        (is_list && front_child_room(f.n, f.links, &err) < 0) ||
+        take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }

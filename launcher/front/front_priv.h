@@ -43,7 +43,7 @@ struct front {
                                 hosts; 0: none */
     int links;
     bool alone;         /* a host could not be reached through another one */
-    struct pollfd *fds; /* room for (n + links) * POLLED + 3 */
+    struct pollfd *fds; /* room for (n + links) * CHILD_FDS + 3 */
     int turn;           /* the stream that is read first */
     struct front_reports reports;
     int failed;        /* children of which no proxy said hello */
@@ -55,7 +55,8 @@ struct front {
     uint64_t moved;    /* ... and how much the consoles had taken then */
     int64_t beat_us;   /* when the next beat is due */
     int64_t ending_us; /* since when all are told to end; 0: not */
-    int signo;         /* ... by this signal; 0: none */
+    int ending_by;     /* ... by this signal */
+    int signo;         /* ... which came from outside; 0: none */
     bool noticed;      /* ... by a notice: workers are asked before */
     int64_t ask_us;    /* when proxies are asked next */
     bool unreachable;  /* it is ended since hosts could not be reached */

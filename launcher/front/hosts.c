@@ -91,10 +91,11 @@ void front_hosts_end(struct front *f, int signo)
 {
     if (f->ending_us == 0) {
         f->ending_us = mono_now_us();
+        f->ending_by = signo;
         f->noticed = (f->conf->notices & SIGNALS_BIT(signo)) != 0;
     }
     for (int i = 0; i < f->n; i++)
-        if (f->child[i].state == CHILD_WAITS)
+        if (f->child[i].state == CHILD_WAITS && !f->child[i].again)
             front_child_skip(&f->child[i]);
     for (int i = 0; i < f->links; i++)
         if (f->link[i].state != LINK_UP)
@@ -122,6 +123,8 @@ static void on_mark(void *ctx, const struct mark *m)
         k->err.muted = false;
         if (k->state == CHILD_STARTING)
             k->state = CHILD_RUNS;
+        if (k->held)
+            front_hosts_tell(k, ORDER_HEARD, 0);
     } else if (m->kind == MARK_END) {
         k->ends++;
         f->first = f->ends++ == 0 ? m->status : f->first;
@@ -173,16 +176,25 @@ execute(struct front *f, struct front_child *k, int i, struct ddp_err *err)
     return rc;
 }
 
+/* The end may have been ordered while there was no connection, or have been
+ * lost with the one before. */
+static int put_again(const struct front *f, struct front_child *k)
+{
+    char line[ORDERS_LINE_MAX];
+    int n = snprintf(line, sizeof(line), "%s%s\n", AGAIN_WORD, k->mark);
+    bool put = buf_put(&k->orders, line, (size_t)n) == 0;
+    if (f->ending_us != 0)
+        put = put && orders_put(&k->orders, ORDER_ONCE, f->ending_by);
+    return put ? 0 : -1;
+}
+
 /* Until its hello, what comes through a link is of a connection that is tried
  * again if it fails. */
 static int start_child(struct front *f, int i, struct ddp_err *err)
 {
     struct front_child *k = &f->child[i];
-    char line[ORDERS_LINE_MAX];
     k->held |= k->link != NULL;
-    int n = snprintf(line, sizeof(line), "%s%s\n", AGAIN_WORD, k->mark);
-    int rc =
-        k->again ? buf_put(&k->orders, line, (size_t)n) : put_start(f, i, err);
+    int rc = k->again ? put_again(f, k) : put_start(f, i, err);
     if (rc < 0 || execute(f, k, i, err) < 0)
         return -1;
     k->err.mark = k->mark;

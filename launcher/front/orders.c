@@ -10,6 +10,8 @@
 #define VERSION    1
 #define SIGNO_MAX  64
 
+static const char signal_word[] = "signal ", once_word[] = "once ";
+
 /* -- the front end's half -------------------------------------------------- */
 
 static int count(char *const *words, size_t *bytes)
@@ -56,16 +58,16 @@ bool orders_put(struct buf *b, enum order_kind kind, int signo)
 {
     char line[ORDERS_LINE_MAX];
     ddp_assert(kind != ORDER_WRONG);
-    if (kind == ORDER_SIGNAL)
-        (void)snprintf(line, sizeof(line),
-                       "signal %d\n", /* no message: messages: ok */
-                       signo);
+    if (kind == ORDER_SIGNAL || kind == ORDER_ONCE)
+        (void)snprintf(line, sizeof(line), "%s%d\n",
+                       kind == ORDER_ONCE ? once_word : signal_word, signo);
     else
         (void)snprintf(line, sizeof(line), "%s\n",
-                       kind == ORDER_ASK    ? "ask"
-                       : kind == ORDER_GONE ? "gone"
-                       : kind == ORDER_OVER ? "over"
-                                            : "beat");
+                       kind == ORDER_ASK     ? "ask"
+                       : kind == ORDER_HEARD ? "heard"
+                       : kind == ORDER_GONE  ? "gone"
+                       : kind == ORDER_OVER  ? "over"
+                                             : "beat");
     return buf_put(b, line, strlen(line)) == 0;
 }
 
@@ -147,19 +149,22 @@ int orders_read_words(struct orders_start *s,
 
 enum order_kind orders_read(const char *line, int *signo)
 {
-    static const char signal_word[] = "signal ";
     int64_t n;
+    bool once = strncmp(line, once_word, strlen(once_word)) == 0;
+    const char *word = once ? once_word : signal_word;
     if (strcmp(line, "beat") == 0)
         return ORDER_BEAT;
     if (strcmp(line, "ask") == 0)
         return ORDER_ASK;
+    if (strcmp(line, "heard") == 0)
+        return ORDER_HEARD;
     if (strcmp(line, "gone") == 0)
         return ORDER_GONE;
     if (strcmp(line, "over") == 0)
         return ORDER_OVER;
-    if (strncmp(line, signal_word, strlen(signal_word)) != 0 ||
-        !opts_read_int(line + strlen(signal_word), 1, SIGNO_MAX, &n))
+    if (strncmp(line, word, strlen(word)) != 0 ||
+        !opts_read_int(line + strlen(word), 1, SIGNO_MAX, &n))
         return ORDER_WRONG;
     *signo = (int)n;
-    return ORDER_SIGNAL;
+    return once ? ORDER_ONCE : ORDER_SIGNAL;
 }

@@ -19,11 +19,13 @@
  * - The proxy's own copy of a signal is never passed on: who signals it signals
  *   the launcher as well (killall, a scheduler).
  * - Ctrl-Z at the front end: no beat is expected until SIGCONT.
- * - The connection goes through another host, which may die (ORDERS_HELD): the
- *   launcher writes to pipes of ours, and if the connection is lost another one
- *   is waited for, HELD_US long (launcher/front/again). What waits to be said
- *   then goes there, and the launcher's end until the front end has heard it. A
- * hub whose own connection has ended says "gone".
+ * - The connection goes through another host (ORDERS_HELD). It may be so slow
+ *   that the front end gives it up and starts a second proxy from itself: the
+ *   launcher is started once the hello was heard. It may be lost later: the
+ *   launcher writes to pipes of ours, and another connection is waited for,
+ *   AGAIN_HELD_US long (launcher/front/again). What waits to be said then goes
+ *   there, and the launcher's end until the front end has heard it. A hub whose
+ *   own connection has ended says "gone".
  */
 #include "launcher/front/proxy.h"
 
@@ -52,8 +54,7 @@
 #define SAY_MS    1000 /* in one write, at most */
 #define RETRY_US  10000
 #define SIGNALS   65
-#define HELD_US   (30 * MONO_S) /* more than ssh and launch_timeout's share */
-#define LAST_US   MONO_S        /* for what a launcher left to hold a pipe */
+#define LAST_US   MONO_S /* for what a launcher left to hold a pipe */
 
 struct proxy {
     struct orders_start start;
@@ -66,6 +67,7 @@ struct proxy {
     int64_t heard_us;     /* the last word of the front end */
     bool paused;          /* none is expected */
     bool gone;            /* the front end */
+    bool heard;           /* it has heard the hello */
     bool over;            /* it has heard that the launcher ended */
     int again_fd;         /* of ORDERS_HELD: where another connection comes */
     int taken_fd;         /* whose streams these are; -1: those of the start */
@@ -74,6 +76,7 @@ struct proxy {
     struct pump pumps[2]; /* of ORDERS_HELD */
     int64_t kill_us;      /* when the child is killed; MONO_NEVER */
     int64_t own_us[SIGNALS]; /* when such a signal came to us; 0: never */
+    bool ordered[SIGNALS];   /* by the front end */
     int64_t due_us[SIGNALS]; /* when an order is passed on; 0: none */
     char line[ORDERS_LINE_MAX];
     size_t line_len;
@@ -275,6 +278,7 @@ static bool is_own_recent(const struct proxy *p, int signo, int64_t now_us)
 static void order(struct proxy *p, int signo)
 {
     int64_t now_us = mono_now_us();
+    p->ordered[signo] = true;
     if (signo == SIGTSTP || signo == SIGCONT)
         p->paused = signo == SIGTSTP;
     if (is_own_recent(p, signo, now_us))
@@ -388,6 +392,9 @@ static void hear_line(struct proxy *p)
     case ORDER_ASK:
         say_here(p);
         return;
+    case ORDER_HEARD:
+        p->heard = true;
+        return;
     case ORDER_GONE:
         lose(p, "the connection through another host is closed");
         return;
@@ -396,6 +403,10 @@ static void hear_line(struct proxy *p)
         return;
     case ORDER_SIGNAL:
         order(p, signo);
+        return;
+    case ORDER_ONCE:
+        if (!p->ordered[signo])
+            order(p, signo);
         return;
     case ORDER_WRONG:
         lose(p, "it sent what is no order");
@@ -437,7 +448,7 @@ static int64_t look(struct proxy *p)
     int64_t now_us = mono_now_us();
     if (now_us >= silent_us(p))
         lose_connection(p, "no word came from it");
-    if (p->lost_us != 0 && now_us >= p->lost_us + HELD_US)
+    if (p->lost_us != 0 && now_us >= p->lost_us + AGAIN_HELD_US)
         lose(p, "its connection is lost");
     if (now_us >= p->kill_us) {
         (void)kill(p->child, SIGKILL); /* its workers die with it */
@@ -445,7 +456,7 @@ static int64_t look(struct proxy *p)
     }
     int64_t next_us = pass_due(p, now_us);
     if (p->lost_us != 0 && !p->gone)
-        next_us = mono_min(next_us, p->lost_us + HELD_US);
+        next_us = mono_min(next_us, p->lost_us + AGAIN_HELD_US);
     return mono_min(next_us, mono_min(silent_us(p), p->kill_us));
 }
 
@@ -560,6 +571,14 @@ static void say_end(struct proxy *p, int status)
     }
 }
 
+/* Whoever was not heard may have been replaced by another proxy: two launchers
+ * on a host would be two nodes. */
+static void await_heard(struct proxy *p)
+{
+    while (p->again_fd >= 0 && !p->heard && !p->gone)
+        (void)wait_and_hear(p, -1, look(p));
+}
+
 int proxy_main(void)
 {
     static struct proxy p = {.kill_us = MONO_NEVER};
@@ -576,6 +595,7 @@ int proxy_main(void)
     prepare_again(&p);
     p.heard_us = mono_now_us();
     say(&p, MARK_HELLO, 0);
+    await_heard(&p);
     int status = ddp_code_exit(DDP_E_PEER);
     if (!p.gone)
         status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);

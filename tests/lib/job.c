@@ -121,9 +121,13 @@ void job_setup(void)
                                    " head -n 20000 >&2 ;;\n"
                                    "chatty*) echo a banner >&2 ;;\n"
                                    "gone*) rmdir \"$PWD\"; cd / ;;\n"
+                                   "late*) [ -z \"$HUB\" ] ||"
+                                   " { cat | setsid \"$@\" 2>&1 >&3 |"
+                                   " { sleep 60; cat >&2; }; exit; } 3>&1 ;;\n"
                                    "cut*) (sleep 1; kill -9 $$) & ;;\n"
                                    "esac\n"
                                    "unset A B\n"
+                                   "case $2 in *_hub) export HUB=1 ;; esac\n"
                                    "exec \"$@\"\n";
     conf_line_setup();
     int fd = open("stand-in", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);

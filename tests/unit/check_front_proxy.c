@@ -129,6 +129,7 @@ static pid_t hold_and_lose(const char *verb)
     static const char again[] = "ddprun-front-again " MARK "\n";
     start_launcher(0, 2, verb);
     job_comes("\001" MARK " hello ");
+    tell("heard\n");
     pid_t proxy = job_pid;
     if (strcmp(verb, "exit") == 0)
         job_comes("\001" MARK " end 0 ");
@@ -157,6 +158,9 @@ START_TEST(test_proxy_takes_another_connection)
     pid_t proxy = hold_and_lose("hold");
     tell("signal 10\n");
     job_comes("rank 0 got 10\n");
+    tell("once 10\nonce 20\n");
+    job_comes("rank 0 got 20\n");
+    ck_assert_int_eq(job_count(" got 10\n"), 1);
     tell("signal 15\n");
     job_comes("rank 0 got 15\n");
     job_comes("\001" MARK " end 143 ");
@@ -175,10 +179,46 @@ START_TEST(test_proxy_says_the_end_until_it_was_heard)
 }
 END_TEST
 
+/* Another one may have been started in its place. */
+START_TEST(test_proxy_that_was_not_heard_starts_nothing)
+{
+    start_launcher(0, 2, "hold");
+    job_comes("\001" MARK " hello ");
+    (void)usleep(300 * 1000);
+    tell("gone\n");
+    ck_assert_int_eq(job_end(), 77);
+    ck_assert_int_eq(job_count(" holds "), 0);
+    ck_assert_int_eq(job_count(" got "), 0);
+    (void)close(in_fd);
+}
+END_TEST
+
+/* Its hello was heard, and the connection lost before the word of that came. */
+START_TEST(test_proxy_is_told_by_another_connection_that_it_was_heard)
+{
+    static const char again[] = "ddprun-front-again " MARK "\n";
+    start_launcher(0, 2, "hold");
+    job_comes("\001" MARK " hello ");
+    pid_t proxy = job_pid;
+    (void)close(in_fd);
+    (void)close(job_out_fd);
+    start_proxy(again, sizeof(again) - 1);
+    job_comes("\001" MARK " hello ");
+    ck_assert_int_eq(job_count(" holds "), 0);
+    tell("heard\n");
+    job_comes(" holds ");
+    tell("signal 15\n");
+    job_comes("\001" MARK " end 143 ");
+    tell("over\n");
+    proxy_ended(proxy, 143);
+}
+END_TEST
+
 /* There is nothing to wait for. */
 START_TEST(test_proxy_whose_hub_lost_the_front_end_ends_its_launcher)
 {
     start_launcher(0, 2, "hold");
+    tell("heard\n");
     job_comes(" holds ");
     tell("gone\n");
     ck_assert_int_eq(job_end(), 143);
@@ -356,6 +396,9 @@ int main(int argc, char *argv[])
     tcase_add_test(t, test_proxy_says_the_end_until_it_was_heard);
     tcase_add_test(t,
                    test_proxy_whose_hub_lost_the_front_end_ends_its_launcher);
+    tcase_add_test(t, test_proxy_that_was_not_heard_starts_nothing);
+    tcase_add_test(t,
+                   test_proxy_is_told_by_another_connection_that_it_was_heard);
     tcase_add_test(t, test_proxy_that_is_not_there_takes_no_connection);
     tcase_add_test(t, test_proxy_waits_for_no_front_end_that_is_gone);
     tcase_add_test(t, test_proxy_passes_on_an_order_that_comes_with_the_start);

@@ -106,11 +106,14 @@ START_TEST(test_tree_passes_signals_on)
 }
 END_TEST
 
-/* How many processes of this program are hubs; the last one's pid in *pid. */
-static int hubs(pid_t *pid)
+/* How many processes of this test have such a command line; the last one's pid
+ * in *pid. */
+static int processes(const char *pattern, pid_t *pid)
 {
     int n = 0, one;
-    FILE *f = popen("pgrep -f -- '" HUB_OPTION "$'", "r");
+    char line[100];
+    (void)snprintf(line, sizeof(line), "pgrep -f -- '%s'", pattern);
+    FILE *f = popen(line, "r");
     ck_assert_ptr_nonnull(f);
     while (fscanf(f, "%d", &one) == 1) {
         char path[64], folder[SCRATCH_MAX + 1] = "";
@@ -124,6 +127,30 @@ static int hubs(pid_t *pid)
     (void)pclose(f);
     return n;
 }
+
+static int hubs(pid_t *pid)
+{
+    return processes(HUB_OPTION "$", pid);
+}
+
+/* Its hello comes through the hub when it was started on from here: that one is
+ * the only launcher. */
+START_TEST(test_tree_starts_one_launcher_on_a_host_whose_hello_is_late)
+{
+    char want[32];
+    pid_t launcher;
+    job_start("", WITH "--hosts=a,late1,c,d --launch_timeout=6 hold");
+    job_comes("late1 was not reached through a: starting on it");
+    for (int rank = 0; rank < 4; rank++) {
+        (void)snprintf(want, sizeof(want), "rank %d holds", rank);
+        job_comes(want);
+    }
+    ck_assert_int_eq(processes("--node_rank=1 hold$", &launcher), 1);
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    ck_assert_int_eq(job_end(), 128 + SIGTERM);
+    ck_assert_int_eq(job_count(" got 15\n"), 4);
+}
+END_TEST
 
 /* What is between is gone, and the launchers are still told and heard. */
 START_TEST(test_tree_without_a_hub_goes_on)
@@ -140,6 +167,24 @@ START_TEST(test_tree_without_a_hub_goes_on)
     all_got(SIGTERM);
     ck_assert_int_eq(job_count(" got "), 8);
     ck_assert_int_eq(job_count(" holds "), 4);
+}
+END_TEST
+
+/* The end was ordered, and lost with the hub that was to pass it on. */
+START_TEST(test_tree_orders_the_end_again_by_another_connection)
+{
+    pid_t hub = 0;
+    start_holding("hold");
+    ck_assert_int_eq(hubs(&hub), 2);
+    ck_assert_int_eq(kill(hub, SIGSTOP), 0);
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    int64_t began_us = mono_now_us();
+    job_comes(" got 15\n"); /* of the other branch */
+    ck_assert_int_eq(kill(hub, SIGKILL), 0);
+    ck_assert_int_eq(job_end(), 128 + SIGTERM);
+    all_got(SIGTERM);
+    ck_assert_int_eq(job_count(" got "), 4);
+    ck_assert_int_lt(mono_now_us() - began_us, 15 * MONO_S * suite_slow());
 }
 END_TEST
 
@@ -187,7 +232,10 @@ int main(int argc, char *argv[])
                         (int)(sizeof(ends) / sizeof(ends[0])));
     tcase_add_test(t, test_tree_shows_all_lines_once_and_whole);
     tcase_add_test(t, test_tree_passes_signals_on);
+    tcase_add_test(t,
+                   test_tree_starts_one_launcher_on_a_host_whose_hello_is_late);
     tcase_add_test(t, test_tree_without_a_hub_goes_on);
+    tcase_add_test(t, test_tree_orders_the_end_again_by_another_connection);
     tcase_add_test(t, test_tree_with_a_stopped_hub_ends);
     tcase_add_test(t, test_tree_whose_front_end_is_killed_leaves_nothing);
     suite_add_tcase(s, t);

@@ -29,7 +29,8 @@ for fanout in 0 32; do
     : >started
     close_gate
     began=$(now_ms)
-    front --hosts="$list" --launch_fanout=$fanout "$WORKER" gate
+    front --hosts="$list" --launch_fanout=$fanout --launch_timeout=90 \
+        "$WORKER" gate
     wait_round 1 40 60
     [ $fanout = 0 ] && how='all from here' || how='as a tree'
     measured "40 hosts, $how: all workers run after $(took) ms"

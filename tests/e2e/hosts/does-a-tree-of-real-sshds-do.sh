@@ -18,7 +18,7 @@ tree()
 }
 
 began=$(now_ms)
-tree "$WORKER" gate
+tree --launch_timeout=90 "$WORKER" gate
 wait_round 1 5 30
 measured "five hosts by ssh, two through others: all workers run after $(took) ms"
 open_gate
