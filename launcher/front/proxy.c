@@ -575,7 +575,7 @@ static void say_end(struct proxy *p, int status)
  * on a host would be two nodes. */
 static void await_heard(struct proxy *p)
 {
-    while (p->again_fd >= 0 && !p->heard && !p->gone)
+    while (p->start.how == ORDERS_HELD && !p->heard && !p->gone)
         (void)wait_and_hear(p, -1, look(p));
 }
 
