@@ -571,9 +571,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     knobs.aborts++;
+    knobs.in_abort++;
     if (!knobs.abort_stuck)
         (void)fake_stream_drop(work, is_of, comm);
     (void)ncclGroupStart();
     group.ended[group.n++] = comm;
-    return ncclGroupEnd();
+    ncclResult_t rc = ncclGroupEnd();
+    knobs.in_abort--;
+    return rc;
 }

@@ -29,7 +29,8 @@ struct fake_nccl {
     bool no_id;          /* ncclGetUniqueId fails */
     int error_at;        /* an async error instead of this collective, from 1 */
     int slow_at;         /* stays "in progress" for some polls at this one */
-    atomic_int aborts;   /* calls of ncclCommAbort, by a thread */
+    atomic_int aborts;   /* calls of ncclCommAbort, by a thread .. */
+    atomic_int in_abort; /* .. that have not ended */
     int destroys;        /* of ncclCommDestroy */
     int ids;             /* of ncclGetUniqueId */
     int ids_given;       /* to the start */

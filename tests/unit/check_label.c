@@ -43,6 +43,7 @@
  */
 #include <check.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,8 @@ static void find_truth(bool two)
 /* -- the other rank -------------------------------------------------------- */
 
 static struct other {
-    int gives;     /* sums to which it still adds; -1: all */
+    /* Sums to which it still adds; -1: all. Read by the program, too. */
+    atomic_int gives;
     int unnoticed; /* looks of the control that do not see its death */
 } other;
 
@@ -567,6 +569,8 @@ static void clean_up(const struct program *p)
 {
     ck_assert_int_eq(close(p->memory), 0);
     reset();
+    while (nccl->in_abort > 0) /* it was given up, and ends now */
+        (void)usleep(1000);
     *nccl = (struct fake_nccl){0};
     if (p->disk)
         ck_assert_int_eq(system("rm -rf snap"), 0);

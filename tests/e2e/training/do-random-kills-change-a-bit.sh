@@ -175,10 +175,7 @@ while read -r what which delay; do
         nothing_left a
         nothing_left b
         keep_words a b
-        find torn-a torn-b -name 'step-*.tmp.*' >half
-        [ "$what" = job ] || [ -s half ] ||
-            fail "killed while a file was written, and none is half written"
-        cat half >>torn
+        find torn-a torn-b -name 'step-*.tmp.*' >>torn
         : >started # the daemon may take them for a new run
         round=0
         one a torn-a
