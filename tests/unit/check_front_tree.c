@@ -87,7 +87,7 @@ static void start_holding(const char *verb)
 
 static void all_got(int signo)
 {
-    char want[32];
+    char want[40];
     for (int rank = 0; rank < 4; rank++) {
         (void)snprintf(want, sizeof(want), "rank %d got %d\n", rank, signo);
         job_comes(want);
