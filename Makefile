@@ -121,7 +121,8 @@ SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
 	access)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
-CTL    := $(call of,rendezvous/ctl,main status command http line view table text)
+CTL    := $(call of,rendezvous/ctl,main status command http line view \
+	table text)
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
 	hostlist hosts hostfile cpu_bind whole_step)

@@ -4,6 +4,7 @@
  * this process, a child subreaper, and is counted when the run has ended. No
  * call of this process itself is counted or fails: only the child has a plan.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -122,7 +123,9 @@ static int count_left(void)
 static void one_run(const struct each *e, struct fault_run *r)
 {
     int err = memfd_create("fault-err", 0);
-    if (err < 0)
+    /* Several processes write: without it the offset of a memfd is nobody's at
+     * a time, and a line replaces another's. */
+    if (err < 0 || fcntl(err, F_SETFL, O_APPEND) != 0)
         die("fault: memfd_create");
     (void)fflush(NULL);
     fault_share();

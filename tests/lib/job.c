@@ -216,6 +216,17 @@ int job_count(const char *text)
     return n;
 }
 
+void job_has_lines(int ranks, int n)
+{
+    char want[64];
+    for (int i = 0; i < 2 * ranks * n; i++) {
+        (void)snprintf(want, sizeof(want), "rank %d line %d of std%s\n",
+                       i / 2 / n, i / 2 % n, i % 2 == 0 ? "out" : "err");
+        ck_assert_msg(job_count(want) == 1, "%s", want);
+    }
+    ck_assert_int_eq(job_count("no newline "), ranks);
+}
+
 int job_role(int argc, char *argv[])
 {
     if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0) {

@@ -51,6 +51,10 @@ bool job_reads(const char *text);
 void job_comes(const char *text);
 int job_count(const char *text);
 
+/* Each of the first `n` lines of "lines" of each of these ranks was shown, on
+ * both streams, once and whole. */
+void job_has_lines(int ranks, int n);
+
 /* The exit status, once all of its output has come: nobody holds the pipe any
  * more, so all launchers and proxies are dead. */
 int job_end(void);

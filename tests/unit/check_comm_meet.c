@@ -15,7 +15,7 @@
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
-#define DEADLINE_MS 8000
+#define DEADLINE_MS 20000 /* on a busy machine */
 
 #define KEY_OF_ROUND(n) "ddp/0123456789abcdef0123456789abcdef/" n "/comm0/0"
 
@@ -25,10 +25,14 @@ static int in_round(int rank, void *arg)
     const int64_t *round = arg;
     struct ddp_error e;
     struct ddp *d = rt_init();
-    struct ddp_comm_opts opts = {.init_timeout_ms = 1500};
+    struct ddp_comm_opts opts = {.init_timeout_ms = 2500};
     static const char from[] = KEY_OF_ROUND("1"), to[] = KEY_OF_ROUND("2");
     char addr[128];
     size_t len;
+    if (rank == 0) /* its time begins when the other one is there */
+        RT_OK(ddp_store_wait(d, "here", 10000, &e), e);
+    else
+        RT_OK(ddp_store_set(d, "here", "", 0, 10000, &e), e);
     if (rank == 1 && *round == 2) {
         /* What a broken store could do: the wrong round's address. */
         RT_OK(ddp_store_get(d, from, addr, sizeof(addr), &len, 2000, &e), e);
@@ -68,7 +72,7 @@ static int stranger(int rank, void *arg)
     size_t len;
     (void)rank;
     (void)arg;
-    RT_OK(ddp_store_get(d, key, addr, sizeof(addr) - 1, &len, 5000, &e), e);
+    RT_OK(ddp_store_get(d, key, addr, sizeof(addr) - 1, &len, 10000, &e), e);
     addr[len] = '\0';
     struct sockaddr_in sin = {.sin_family = AF_INET};
     char *space = strchr(addr, ' ');
@@ -85,8 +89,8 @@ static int stranger(int rank, void *arg)
         if (i % 4 == 0)
             (void)close(fd); /* the others stay open, and silent */
     }
-    RT_OK(ddp_store_set(d, "strangers", "", 0, 1000, &e), e);
-    (void)usleep(7000000);
+    RT_OK(ddp_store_set(d, "strangers", "", 0, 10000, &e), e);
+    (void)usleep(1000 * DEADLINE_MS);
     return 0;
 }
 
@@ -96,8 +100,8 @@ static int meet_behind(int rank, void *arg)
     struct ddp *d = rt_init();
     (void)arg;
     if (rank == 1)
-        RT_OK(ddp_store_wait(d, "strangers", 5000, &e), e);
-    struct ddp_comm_opts opts = {.init_timeout_ms = 7000};
+        RT_OK(ddp_store_wait(d, "strangers", 10000, &e), e);
+    struct ddp_comm_opts opts = {.init_timeout_ms = DEADLINE_MS};
     struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
     RT_OK(c == NULL ? -1 : 0, e);
     RT_OK(ddp_comm_barrier(c, &e), e);
@@ -128,7 +132,7 @@ static int wait_in_vain(int rank, void *arg)
 {
     struct ddp_error e;
     struct ddp *d = rt_init();
-    struct ddp_comm_opts opts = {.init_timeout_ms = 300};
+    struct ddp_comm_opts opts = {.init_timeout_ms = 1500};
     (void)arg;
     RT_CHECK(ddp_comm_new(d, &opts, &e) == NULL);
     RT_CHECK(e.code == DDP_ERR_TIMEOUT);
@@ -198,7 +202,7 @@ static Suite *comm_meet_suite(void)
 {
     Suite *s = suite_create("comm_meet");
     TCase *t = tcase_create("meeting");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_comm_mesh_has_a_limit);
     tcase_add_test(t, test_comm_hello_of_another_round_is_refused);
     tcase_add_test(t, test_comm_strangers_do_not_disturb_the_meeting);

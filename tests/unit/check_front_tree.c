@@ -57,28 +57,17 @@ END_TEST
 /* Few enough for one write: a part of a line is shown after a while. */
 START_TEST(test_tree_shows_all_lines_once_and_whole)
 {
-    char want[64];
     job_start("", WITH "--hosts=chatty1,b,chatty2,d lines 100");
     ck_assert_int_eq(job_end(), 0);
-    for (int rank = 0; rank < 4; rank++)
-        for (int i = 0; i < 100; i++) {
-            (void)snprintf(want, sizeof(want), "rank %d line %d of stdout\n",
-                           rank, i);
-            ck_assert_int_eq(job_count(want), 1);
-            (void)snprintf(want, sizeof(want), "rank %d line %d of stderr\n",
-                           rank, i);
-            ck_assert_int_eq(job_count(want), 1);
-        }
-    ck_assert_int_eq(job_count("no newline "), 4);
+    job_has_lines(4, 100);
 }
 END_TEST
 
 /* Ranks 0 to 3 hold. */
-static void start_holding(const char *verb)
+static void start_holding(void)
 {
-    char line[100], want[32];
-    (void)snprintf(line, sizeof(line), WITH "--hosts=a,b,c,d %s", verb);
-    job_start("", line);
+    char want[32];
+    job_start("", WITH "--hosts=a,b,c,d hold");
     for (int rank = 0; rank < 4; rank++) {
         (void)snprintf(want, sizeof(want), "rank %d holds", rank);
         job_comes(want);
@@ -96,7 +85,7 @@ static void all_got(int signo)
 
 START_TEST(test_tree_passes_signals_on)
 {
-    start_holding("hold");
+    start_holding();
     ck_assert_int_eq(kill(job_pid, SIGUSR1), 0);
     all_got(SIGUSR1);
     ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
@@ -156,7 +145,7 @@ END_TEST
 START_TEST(test_tree_without_a_hub_goes_on)
 {
     pid_t hub = 0;
-    start_holding("hold");
+    start_holding();
     ck_assert_int_eq(hubs(&hub), 2);
     ck_assert_int_eq(kill(hub, SIGKILL), 0);
     job_comes("is lost: connecting to its hosts from here");
@@ -170,15 +159,22 @@ START_TEST(test_tree_without_a_hub_goes_on)
 }
 END_TEST
 
+/* One of two, while ranks 0 to 3 hold. */
+static pid_t stop_a_hub(void)
+{
+    pid_t hub = 0;
+    start_holding();
+    ck_assert_int_eq(hubs(&hub), 2);
+    ck_assert_int_eq(kill(hub, SIGSTOP), 0);
+    return hub;
+}
+
 /* The end was ordered, and lost with the hub that was to pass it on. */
 START_TEST(test_tree_orders_the_end_again_by_another_connection)
 {
-    pid_t hub = 0;
-    start_holding("hold");
-    ck_assert_int_eq(hubs(&hub), 2);
-    ck_assert_int_eq(kill(hub, SIGSTOP), 0);
-    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    pid_t hub = stop_a_hub();
     int64_t began_us = mono_now_us();
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
     job_comes(" got 15\n"); /* of the other branch */
     ck_assert_int_eq(kill(hub, SIGKILL), 0);
     ck_assert_int_eq(job_end(), 128 + SIGTERM);
@@ -191,12 +187,9 @@ END_TEST
 /* A hub that does nothing any more is given up with what it was to kill. */
 START_TEST(test_tree_with_a_stopped_hub_ends)
 {
-    pid_t hub = 0;
-    start_holding("hold");
-    ck_assert_int_eq(hubs(&hub), 2);
-    ck_assert_int_eq(kill(hub, SIGSTOP), 0);
-    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
+    pid_t hub = stop_a_hub();
     int64_t began_us = mono_now_us();
+    ck_assert_int_eq(kill(job_pid, SIGTERM), 0);
     (void)usleep(500000);
     ck_assert_int_eq(kill(hub, SIGCONT), 0);
     ck_assert_int_eq(job_end(), 128 + SIGTERM);
@@ -209,7 +202,7 @@ START_TEST(test_tree_whose_front_end_is_killed_leaves_nothing)
 {
     pid_t hub;
     int64_t until_us = mono_now_us() + 20 * MONO_S * suite_slow();
-    start_holding("hold");
+    start_holding();
     ck_assert_int_eq(kill(job_pid, SIGKILL), 0);
     ck_assert_int_eq(job_end(), 128 + SIGKILL);
     while (waitpid(-1, NULL, WNOHANG) >= 0 || hubs(&hub) > 0) {

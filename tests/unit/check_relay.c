@@ -524,6 +524,21 @@ static int unread(int fd)
     return n;
 }
 
+/* Whether the relay waits in the kernel: what it had read is worked off. */
+static bool is_asleep(void)
+{
+    char path[32];
+    char stat[256] = "";
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(stat, sizeof(stat), f));
+    (void)fclose(f);
+    const char *name_end = strrchr(stat, ')');
+    ck_assert_ptr_nonnull(name_end);
+    return strncmp(name_end, ") S", 3) == 0;
+}
+
 /* It does not run when the part of a line gets old: what came meanwhile, its
  * end, is read before the part is shown without it. */
 START_TEST(test_relay_that_slept_reads_the_end_of_a_line_first)
@@ -534,9 +549,8 @@ START_TEST(test_relay_that_slept_reads_the_end_of_a_line_first)
     add_worker(1, false);
     for (int i = 0; i < 20 && !held; i++) {
         put_text(to[0][1], "half");
-        while (unread(to[0][1]) > 0)
+        while (unread(to[0][1]) > 0 || !is_asleep())
             (void)usleep(1000);
-        (void)usleep(5000); /* it is in memory */
         ck_assert_int_eq(kill(pid, SIGSTOP), 0);
         (void)usleep(5000);
         held = unread(err_fd) == 0; /* else we were too slow */
