@@ -21,6 +21,7 @@ began=$(now_ms)
 kill -TERM "$(pid_of one)"
 ends_with 0 one
 measured "the daemon gave the last leases and ended in $(took) ms"
+given=$began
 sleep 3
 for name in a b c; do
     has_not 'workers are killed' $name.err
@@ -34,7 +35,8 @@ began=$(now_ms)
 wait_world 2 "$first" 15
 measured "an agent is frozen: the others go on without it after $(took) ms"
 # c might run until 8 s after the end of the first daemon.
-[ "$(took)" -gt 4000 ] || fail 'its last lease was not waited for'
+began=$given
+[ "$(took)" -gt 7500 ] || fail "its last lease was not waited for: $(took) ms"
 none_overlap
 kill -CONT "$(agent_of c)"
 ends_with 72 c # it was away for longer than reconnect_timeout

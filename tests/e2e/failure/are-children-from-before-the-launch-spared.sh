@@ -20,4 +20,14 @@ background it sh starts "$DDPRUN" --cgroup=none --nproc_per_node=2 \
     --max_restarts=5 ./leaver 5
 ends_with 0 it
 same '' "$(marked it)" 'processes that are left'
+# is_settled: those have ended that were to end by themselves.
+is_settled()
+{
+    for pid in $(marked stranger); do
+        case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+        *'sleep 0.3'*) return 1 ;;
+        esac
+    done
+}
+eventually 5 is_settled || fail 'sleep 0.3 takes long'
 same 6 "$(marked stranger | wc -l)" 'processes from before that live'

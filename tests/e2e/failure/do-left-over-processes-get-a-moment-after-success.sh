@@ -10,7 +10,7 @@ cat >leaves <<'LEAVES'
 setsid sh -c '
     case $1 in
     polite) trap "sleep 0.3; echo put away >>\"$E2E_DIR/kept\"; exit" TERM ;;
-    stubborn) trap "" TERM ;;
+    stubborn) trap "echo asked >>\"$E2E_DIR/asked\"" TERM ;;
     esac
     echo $1 >>"$E2E_DIR/there"
     while :; do sleep 0.02; done' sh "$1" &
@@ -19,30 +19,34 @@ sleep "${LINGER-0.05}"
 exit "$2"
 LEAVES
 chmod +x leaves
+none_outlives_it()
+{
+    same '' "$(left_at_end it)" 'processes that outlive the launch'
+}
 launch 0 ./leaves polite 0
 lines 1 'put away' kept
-nothing_left it 0
+none_outlives_it
 
 began=$(now_ms)
 launch 0 ./leaves stubborn 0
 took=$(took)
 [ "$took" -ge 1000 ] || fail "it took $took ms"
 in_time 3000 "$took" 'a sweep with a stubborn process'
-nothing_left it 0
+none_outlives_it
 
 rm kept
 began=$(now_ms)
 launch 3 --max_restarts=1 ./leaves polite 3
 in_time 1000 "$(took)" 'a restart'
 [ ! -e kept ] || fail 'it was asked at a restart'
-nothing_left it 0
+none_outlives_it
 
-# One node is done and sweeps, while the other one works: a silence of 300 ms
-# would be noticed.
+# One node is done and sweeps for a second, while the other one works: a silence
+# of 700 ms would be noticed.
 port=$(free_port)
 daemon d "$port"
 for name in a b; do
-    node $name --nnodes=2 --rdzv_conf=heartbeat_timeout=0.3 \
+    node $name --nnodes=2 --rdzv_conf=heartbeat_timeout=0.7 \
         --rdzv_endpoint="127.0.0.1:$port" ./leaves stubborn 0
     export LINGER=1.5
 done
@@ -55,12 +59,11 @@ kill "$(pid_of d)"
 end_of d
 unset LINGER
 # Ctrl-C while it sweeps: no more grace.
-rm there
+rm there asked
 node it ./leaves stubborn 0
-wait_for stubborn there
-sleep 0.4
+wait_for asked asked
 began=$(now_ms)
 kill -INT "$(pid_of it)"
 ends_with 0 it
 in_time 500 "$(took)" 'the end after Ctrl-C'
-nothing_left it 0
+none_outlives_it

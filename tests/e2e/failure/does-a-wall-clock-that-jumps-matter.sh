@@ -35,7 +35,7 @@ open_gate
 ends_with 0 a
 ends_with 0 b
 wall=$(tr , "\n" <report.json |
-    sed -n 's/.*"wall_s":[[:space:]]*\([0-9]*\).*/\1/p')
+    sed -n 's/.*"wall_s":[[:space:]]*\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
 [ "${wall:-99999}" -lt 30 ] || fail "the run took ${wall:-no} s by the report"
 nothing_left a
 nothing_left b

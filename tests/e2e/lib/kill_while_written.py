@@ -24,9 +24,24 @@ def writes(folder):
         return False
 
 
+def state(pid, thread):
+    """Z, too, if it is gone."""
+    try:
+        stat = open(f"/proc/{pid}/task/{thread}/stat").read()
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+    return stat.rsplit(")", 1)[1].split()[0]
+
+
+def is_stopped(pid):
+    """All threads of it: the one that writes may be in a call of the kernel."""
+    return all(state(pid, thread) in "TtZX"
+               for thread in os.listdir(f"/proc/{pid}/task"))
+
+
 def stop(pid):
     os.kill(pid, signal.SIGSTOP)
-    while open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "Tt":
+    while not is_stopped(pid):
         pass
 
 

@@ -82,6 +82,29 @@ need_namespace_root()
     [ "$(id -u)" -eq 0 ] || skip "needs root, $*"
 }
 
+# memory_group MIB: a cgroup with so much memory. ./in_group COMMAND... executes the
+# command in it.
+memory_group()
+{
+    need_root 'to make a cgroup'
+    group=/sys/fs/cgroup/memory/ddpe2e$$
+    _limit=memory.limit_in_bytes
+    if ! mkdir "$group" 2>/dev/null; then
+        group=/sys/fs/cgroup/ddpe2e$$
+        _limit=memory.max
+        grep -qsw memory /sys/fs/cgroup/cgroup.subtree_control &&
+            mkdir "$group" 2>/dev/null || skip 'no memory cgroup can be made here'
+    fi
+    trap 'cleanup; rmdir "$group"' EXIT
+    echo $(($1 * 1024 * 1024)) >"$group/$_limit" || skip 'no limit can be set'
+    [ ! -e "$group/memory.swap.max" ] || echo 0 >"$group/memory.swap.max"
+    cat >in_group <<SCRIPT
+#!/bin/sh
+echo \$\$ >$group/cgroup.procs && exec "\$@"
+SCRIPT
+    chmod +x in_group
+}
+
 # no_look_for_leaks: what ends with no descriptor left is not to look for leaks:
 # LSan cannot then, and waits for ever.
 no_look_for_leaks()
@@ -205,6 +228,16 @@ nothing_left()
         done
         fail "processes of '${1-}' are left"
     }
+}
+
+# left_at_end [NAME]: the pids of its processes that live at the launch's end, but
+# for the janitor of its cgroup, which waits for that end.
+left_at_end()
+{
+    for _pid in $(marked "${1-}"); do
+        { read -r _comm <"/proc/$_pid/comm"; } 2>/dev/null || continue
+        [ "$_comm" = ddprun-janitor ] || echo "$_pid"
+    done
 }
 
 listens()

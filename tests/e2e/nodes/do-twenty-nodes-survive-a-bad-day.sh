@@ -15,7 +15,7 @@ come()
 {
     node_on "$1" "$1" --nnodes=10:20 --max_restarts=3 --scale_interval=1 \
         --rdzv_endpoint=server:29500 \
-        --rdzv_conf=heartbeat_timeout=3,last_call_timeout=10 ./careful
+        --rdzv_conf=heartbeat_timeout=3,last_call_timeout=40 ./careful
 }
 
 began=$(now_ms)

@@ -3,6 +3,7 @@
 # stand-in: does a node leave at a step once it is cordoned, and the other one go
 # on from there? Does it stay if the run needs it, has other taints, or if nobody
 # answers?
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
@@ -36,13 +37,13 @@ for name in a b; do
     node $name --nnodes=1:2 --nproc_per_node=2 \
         --rdzv_endpoint="127.0.0.1:$port" --drain_interval=1 \
         --drain_check="$ask $E2E_LIB/../../../examples/k8s/drain-check" \
-        --rdzv_conf=last_call_timeout=5 ./train 40 40 $MODEL --snapshot_path=snap
+        --rdzv_conf=last_call_timeout=5 ./train 1000 1000 $MODEL --snapshot_path=snap
     wait_listener "$port"
 done
 wait_round 1 4
 # Nobody has heard of node-b.
 wait_for 'the drain check ended with exit code 2: .*, so this node stays' b.err
-said 'epoch 2/40'
+said '^epoch 2/'
 taint node-b node.kubernetes.io/unschedulable
 ends_with 80 b
 has 'to be drained: node node-b has the taint node.kubernetes.io/unschedulable' \

@@ -40,9 +40,13 @@ node it --nproc_per_node=2 -r 1 --log_dir=log2 --rdzv_conf=heartbeat_timeout=1 \
     sh -c 'echo begun >>"$E2E_DIR/began"; until [ -e "$E2E_DIR/enough" ]; do
         echo more; echo more >&2; sleep 0.01; done'
 eventually 5 has_lines 2 begun began || fail 'no start'
-sleep 0.1
-relay=$(relay_of)
-kill -STOP "${relay:?there is no relay}"
+has_relay()
+{
+    relay=$(relay_of)
+    [ -n "$relay" ]
+}
+eventually 5 has_relay || fail 'there is no relay'
+kill -STOP "$relay"
 sleep 1.5
 touch enough
 sleep 0.2

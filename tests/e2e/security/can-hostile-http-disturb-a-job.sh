@@ -2,6 +2,7 @@
 # Requests that crawl, that never end, that are none, five hundred idle
 # connections, a reader that stops: is a job with a heartbeat of half a second
 # undisturbed, and is everybody else still answered?
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'

@@ -2,6 +2,8 @@
 # Half handshakes, and whole ones with another token, as fast as a core makes
 # them, at a daemon with a token that has few connections: do beats go on at
 # heartbeat_timeout=1, and do nodes that have the token get in past them?
+# limit: 60
+# alone: one core floods, another one answers
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'

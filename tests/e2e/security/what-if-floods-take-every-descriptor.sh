@@ -2,6 +2,8 @@
 # A daemon with 200 descriptors, flooded from a machine in each protocol in turn,
 # and then left with none at all: does nobody's lease run out, do new nodes and
 # /healthz get in at once, does it use no time when nothing comes, and say why?
+# limit: 60
+# alone: one core floods, another one answers
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 for tool in python3 prlimit; do

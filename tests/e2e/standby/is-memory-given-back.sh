@@ -6,22 +6,7 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/standbys.sh"
 
-need_root 'to make a cgroup'
-name=ddpe2e$$
-if mkdir /sys/fs/cgroup/memory/$name 2>/dev/null; then
-    group=/sys/fs/cgroup/memory/$name
-    limit=memory.limit_in_bytes
-elif grep -qsw memory /sys/fs/cgroup/cgroup.subtree_control &&
-    mkdir /sys/fs/cgroup/$name 2>/dev/null; then
-    group=/sys/fs/cgroup/$name
-    limit=memory.max
-else
-    skip 'no memory cgroup can be made here'
-fi
-trap 'cleanup; rmdir "$group"' EXIT
-echo $((320 * 1024 * 1024)) >"$group/$limit" || skip 'no limit can be set'
-# shellcheck disable=SC2016 # for the shell
-in_group='echo $$ >"$0/cgroup.procs" && exec "$@"'
+memory_group 320
 
 echo 'value = b"x" * 80_000_000' >site-packages/large.py
 cat >program.py <<'END'
@@ -45,7 +30,7 @@ if attempt == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     signal.pause()
 END
-background it sh -c "$in_group" "$group" "$DDPRUN" --nproc_per_node=2 \
+background it ./in_group "$DDPRUN" --nproc_per_node=2 \
     --max_restarts=2 --standby=large program.py
 ends_with 0 it 60
 has '0 standbys' it.out

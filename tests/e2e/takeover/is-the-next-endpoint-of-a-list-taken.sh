@@ -13,7 +13,7 @@ daemon_on s2 d2 29500
 for name in a b; do
     node_on $name $name --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
         --rdzv_endpoint=s1:29500,s2:29500 \
-        --rdzv_conf=heartbeat_timeout=2,last_call_timeout=1 ./careful
+        --rdzv_conf=heartbeat_timeout=2,last_call_timeout=3 ./careful
 done
 wait_world 2
 same 1 "$ROUND" 'first round'
@@ -28,7 +28,7 @@ done
 daemon_on s1 d1 29500
 node_on c c --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
     --rdzv_endpoint=s1:29500,s2:29500 \
-    --rdzv_conf=heartbeat_timeout=2,last_call_timeout=1 ./careful
+    --rdzv_conf=heartbeat_timeout=2,last_call_timeout=3 ./careful
 wait_world 3 1
 same 1 "$(values instance "$ROUND" | wc -w)" instances
 same '0 ' "$(values restarts "$ROUND")" restarts

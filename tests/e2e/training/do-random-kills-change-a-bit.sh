@@ -11,7 +11,7 @@
 
 timeouts=heartbeat_timeout=1,reconnect_timeout=2
 kills=${KILLS:-3} seed=${SEED:-1}
-epochs=$((6 + 5 * kills))
+epochs=$((20 + 5 * kills)) # on a fast machine ten a second
 
 # one NAME FOLDER: a node of the run.
 one()

@@ -8,7 +8,7 @@
 . "$E2E_LIB/trainer.sh"
 
 case $MODEL in
-*mlp*) SAMPLES=6000 EPOCHS=8 MODEL="$MODEL --batch_size=16" ;;
+*mlp*) SAMPLES=6000 EPOCHS=16 MODEL="$MODEL --batch_size=16" ;;
 *) SAMPLES=2048 EPOCHS=60 ;;
 esac
 

@@ -22,13 +22,14 @@ resumed_at()
     cat ./*.out | sed -n 's/^resuming .*step \([0-9]*\).*/\1/p'
 }
 
+epochs=9
 submit undisturbed
 ends_with 0 a 30
 ends_with 0 b
 wanted=$(fingerprint)
 
 submit job
-said 'epoch 2/8'
+said '^epoch 2/'
 kill -TERM "$(pid_of a)" "$(pid_of b)"
 ends_with 143 a
 ends_with 143 b
@@ -38,7 +39,7 @@ submit job
 said '^resuming'
 first=$(resumed_at)
 [ "$first" -gt 0 ] || fail "from step $first"
-said 'epoch 4/8'
+said '^epoch 4/'
 kill_node a
 kill_node b
 end_of a

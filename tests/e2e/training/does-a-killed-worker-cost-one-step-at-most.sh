@@ -2,17 +2,19 @@
 # Workers are killed, again and again, and nothing has reached the disk: do all
 # go on from the step before the one at which that was, out of the memory that
 # the launcher holds, and is the end the same to the bit?
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
-# launch_two PORT RESTARTS: two nodes, no save before the last epoch's.
+# launch_two PORT RESTARTS: two nodes, no save before the last epoch's. There are
+# five more epochs when the last worker is killed (lib/trainer.sh).
 launch_two()
 {
     for name in a b; do
         # shellcheck disable=SC2086 # words
         node $name --nnodes=2 --nproc_per_node=2 --max_restarts="$2" \
             --rdzv_endpoint="127.0.0.1:$1" --rdzv_conf=last_call_timeout=0 \
-            ./train 6 100 $MODEL --snapshot_path="$E2E_DIR/of-$2-$name"
+            ./train 9 100 $MODEL --snapshot_path="$E2E_DIR/of-$2-$name"
     done
 }
 
@@ -32,7 +34,7 @@ rm -f ./*.out ./*.err
 launch_two "$(free_port)" 3
 round=1
 for rank in 3 0 1; do
-    said "^epoch $((round + 1))/6"
+    said "^epoch $((round + 1))/"
     kill -KILL "$(worker_of $rank $round)"
     round=$((round + 1))
     wait_round $round 4
@@ -52,9 +54,9 @@ nothing_left
 # Without memory there is nothing to go on from but the disk.
 rm -f ./*.out
 node a --standalone --nproc_per_node=2 --max_restarts=1 --snapshot_memory=0 \
-    ./train 3 100 $MODEL --snapshot_path=none
+    ./train 6 100 $MODEL --snapshot_path=none
 : >started
-said '^epoch 1/3'
+said '^epoch 1/'
 kill -KILL "$(worker_of 1 1)"
 ends_with 0 a 20
-lines 2 '^epoch 1/3' a.out
+lines 2 '^epoch 1/' a.out

@@ -11,7 +11,7 @@ for machine in host other; do
     node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
         --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
         --node_rank=$([ $machine = host ] && echo 0 || echo 1) \
-        --rdzv_backend=c10d ./train 60 1 $MODEL --save_steps=10 \
+        --rdzv_backend=c10d ./train 1000 1 $MODEL --save_steps=10 \
         --snapshot_path="$E2E_DIR/snap"
 done
 wait_round 1 4

@@ -2,9 +2,11 @@
 # Two nodes train, one worker is killed in the middle: does training go on from
 # the snapshot, and are the parameters at the end equal to the bit to those of a
 # run that nobody disturbed?
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
+epochs=11
 train_on "$(free_port)" 2 0 undisturbed a b
 ends_with 0 a 20
 ends_with 0 b
@@ -15,11 +17,11 @@ has 'parameters identical on all 4 ranks' "$(grep -l '^fingerprint' ./*.out)"
 rm -f ./*.out
 : >started
 train_on "$(free_port)" 2 3 killed a b
-said '^epoch 3/8'
+said '^epoch 3/'
 kill -KILL "$(worker_of 3 1)"
 wait_round 2 4
 said '^resum.*epoch [34].*step'
-said '^epoch 6/8'
+said '^epoch 6/'
 kill -KILL "$(worker_of 0 2)"
 ends_with 0 a 20
 ends_with 0 b
