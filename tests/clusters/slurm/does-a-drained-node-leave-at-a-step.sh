@@ -16,10 +16,12 @@ undrain()
     scontrol update "nodename=$1" state=resume
 }
 
+# Long enough for two looks, a second apart, on a machine that makes ten epochs in
+# each.
 job=$(submit train -N3 --wrap "ddprun --nnodes=2:3 --drain_check=slurm \
-    --drain_interval=1 ddptrain 30 30 --model=linear --batch_size=1 \
+    --drain_interval=1 ddptrain 60 60 --model=linear --batch_size=1 \
     --snapshot_path=$PWD/snap; echo \"status \$?\"")
-comes 1 '^epoch 3/30' train.out
+comes 1 '^epoch 3/60' train.out
 drain n1
 comes 2 'round [2-9]: rank [01] of 2' train.out
 is 1 'this node is to be drained: Slurm says draining: disk of n1: it leaves' train.out
@@ -29,7 +31,7 @@ comes 1 "^resuming from .*step $step " train.out
 
 drain n3
 comes 1 'this node is to be drained: Slurm says draining: disk of n3: it leaves' train.out
-comes 1 '^status ' train.out
+eventually 80 has 1 '^status ' train.out || fail 'the training does not end'
 is 1 '^status 0$' train.out
 is 2 'round [2-9]: rank ' train.out
 is 1 '^asked to stop' train.out

@@ -9,9 +9,11 @@ workers()
     pgrep -fc "^/bin/bash .*worker $1\$"
 }
 
-no_worker()
+# live SECONDS COUNT: exactly so many; a worker that is about to start its sleep is
+# two for a moment.
+live()
 {
-    [ "$(workers "$1")" -eq 0 ]
+    [ "$(workers "$1")" -eq "$2" ]
 }
 
 # What salloc started goes on if ddprun in it is killed: so Slurm ends nothing.
@@ -23,7 +25,7 @@ for victim in ddprun srun; do
         until [ -e stop.$victim ]; do sleep 0.1; done" \
         >$victim.out 2>&1 &
     comes 6 '^rank [0-5] of 6' $victim.out
-    [ "$(workers $seconds)" -eq 6 ] || fail "not six workers are found"
+    eventually 10 live $seconds 6 || fail "not six workers are found"
     read -r pid <$victim.pid
     if [ $victim = srun ]; then
         read -r pid _rest <"/proc/$pid/task/$pid/children"
@@ -31,7 +33,7 @@ for victim in ddprun srun; do
     fi
     began=$(date +%s%3N)
     kill -KILL "$pid"
-    eventually 15 no_worker $seconds ||
+    eventually 15 live $seconds 0 ||
         fail "$(workers $seconds) workers are left of a killed $victim"
     echo "measured: $victim killed, no worker left after $(($(date +%s%3N) - began)) ms"
     comes 1 '^status ' $victim.out
