@@ -48,7 +48,8 @@ START_TEST(test_failover_must_agree)
 }
 END_TEST
 
-/* Nobody starts workers before half have accepted. */
+/* Nobody starts workers before it is in force: a first round, once all have
+ * accepted. */
 START_TEST(test_failover_round_is_proposed_then_in_force)
 {
     propose_to_three(3);
@@ -60,6 +61,8 @@ START_TEST(test_failover_round_is_proposed_then_in_force)
     accepts(0, 1);
     ck_assert_str_eq(said, "");
     accepts(1, 1);
+    ck_assert_str_eq(said, "");
+    accepts(2, 1);
     ck_assert(noted("sealed"));
     ck_assert_str_eq(said, "0:go 1:go 2:go ");
 }

@@ -59,10 +59,12 @@ bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
 
 /* Each node tells all servers what it has accepted: so a second run would need
  * as many nodes again. Who starts that many more than a round may have can have
- * two, and the younger one gives way (moved.c). */
+ * two, and the younger one gives way (moved.c). A node that has obeyed a server
+ * with rounds of the run knows that there is one: perhaps that server waits for
+ * voters. */
 bool claim_may_begin(const struct run *run, const struct msg_join *j)
 {
-    return j->via == 0 || (j->via < VIA_VOTER &&
+    return j->via == 0 || (j->via < VIA_VOTER && j->epoch_of[0] == '\0' &&
                            2 * run->conf.nodes_min > run->conf.nodes_max);
 }
 

@@ -604,9 +604,18 @@ void office_accept(struct office *o, const char *agent, int64_t round)
     office_echo(o, agent, o->proposed_us);
 }
 
+/* Voters of a first round that had not accepted it could begin another one
+ * elsewhere, of which these do not know. */
+static bool may_found(const struct office *o)
+{
+    return o->round > 0 || count_votes(o, OFFICE_NEXT, has_accepted) ==
+                               count_of(o, OFFICE_NEXT, counts);
+}
+
 bool office_is_in_force(const struct office *o)
 {
-    return o->pending && is_half(o, OFFICE_NEXT, has_accepted) &&
+    return o->pending && may_found(o) &&
+           is_half(o, OFFICE_NEXT, has_accepted) &&
            is_half(o, OFFICE_NOW, has_accepted) &&
            is_half(o, OFFICE_BEFORE, has_accepted);
 }
