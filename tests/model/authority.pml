@@ -12,8 +12,10 @@
  * leases, stop at L, so that any length of time is seen. With L=1 a lease lives
  * until the next tick, and is granted only on echoes of the same tick.
  *
- * Left out: drift (a margin), long leases, voters that are not all members, the
- * two runs that two servers may begin before there is any round.
+ * A long lease (LONG) has more ticks. All ages stop at that length then.
+ *
+ * Left out: drift (a margin), voters that are not all members, and two instances of
+ * a run, also those that two servers may begin (instances.pml, founding.pml).
  *
  * What holds: no worker starts while one of another round runs, in start(); no
  * later round is in force once the end is final, in try_force(); and no server
@@ -28,6 +30,15 @@
  *   -DEXCEPTION       two voters: one dead with the server in office is enough
  *   -DLAST_WORD       two voters: one dead, of which is known what it accepted, is
  *                     enough
+ *   -DLONG=2          ticks of a long lease, which the first server gives (of the
+ *                     first -DLONG_BY=1) to the nodes below -DLONG_TO
+ *   -DSTOPS=1         the last node may be told to go: it says `leave`, stays for a
+ *                     while and goes; what was proposed with it is given up
+ * Bounds, where all would be too much:
+ *   -DCUT             node 0 reaches the first server alone
+ *   -DTICKS=1         so much time passes
+ *   -DONLY=6          the first server proposes these nodes only
+ *   -DAFTER           other servers are called once it has made its rounds
  * Each of these must be found:
  *   -DSTART_EARLY     workers start with the pending round
  *   -DHALF_TAKES      half is enough to take office
@@ -52,150 +63,24 @@
  *   -DSILENCE_EXCEPTS the exception without a proof, with -DEXCEPTION
  *   -DWORD_OLD        ... whatever it accepted             } with -DLAST_WORD
  *   -DWORD_ENDED      ... though it knew of the end        } and -DENDING
+ *   -DLONG_UNKNOWN    a long lease, of which half know nothing     } with -DLONG
+ *   -DLONG_FORGOT     a taker waits as long as a short one lasts   }
+ *   -DLONG_RETRACT    they are told of no more while one is out    }
+ *   -DLONG_STAYS      ... and are given on in the next round       }
+ *   -DLONG_OUTLIVES   one is kept by who accepts the next round    }
+ *   -DLONG_ENTERS     ... or by who enters it without that         }
+ *   -DPROPOSE_EARLY   a round is proposed while one is out         }
+ *   -DLEAVER_VOTES    who leaves promises another server, with -DSTOPS
  */
-#ifndef N
-#define N 3
-#endif
-#ifndef FIRST
-#define FIRST ((1 << N) - 1)
-#endif
-#ifndef L
-#define L 1
-#endif
-#ifndef MADE
-#define MADE 2
-#endif
-#ifndef MADE_FIRST
-#define MADE_FIRST MADE
-#endif
-#ifndef DEATHS
-#define DEATHS 1
-#endif
-#ifndef SERVERS
-#define SERVERS 2
-#endif
-
-/* A server's state. */
-#define ASKS   0
-#define OFFICE 1
-
-/* Rounds are numbered in the order of (epoch, round); 0: none. Server s has the
- * epoch s + 1. */
-#define PER_EPOCH   (MADE + 1)
-#define PID(s, i)   (1 + (s) * PER_EPOCH + (i))
-#define EPOCH(pid)  (((pid) + PER_EPOCH - 1) / PER_EPOCH)
-#define PIDS        (1 + SERVERS * PER_EPOCH)
-
-/* Sets of nodes are bits. */
-#define BIT(i)      (1 << (i))
-#define HAS(set, i) (((set) >> (i)) & 1)
-#define COUNT(set)  (HAS(set, 0) + HAS(set, 1) + HAS(set, 2))
-#define HALF(of, set) (2 * COUNT((of) & (set)) >= COUNT(of))
-#ifdef HALF_TAKES
-#define MOST(of, set) HALF(of, set)
-#else
-#define MOST(of, set) (2 * COUNT((of) & (set)) > COUNT(of))
-#endif
-#define AT(s, i)    ((s) * N + (i))
-
-/* -- agents ---------------------------------------------------------------- */
-
-bool alive[N];
-byte promised[N];     /* the highest epoch; that server has its session */
-byte accepted[N];     /* the newest round */
-bool holds[N];        /* ... had its go: it is in force */
-byte running[N];      /* the round of its workers, 0: none */
-byte lease[N];        /* ticks left */
-byte out[N];          /* ticks for which leases of servers before may be out */
-byte ended[N];        /* epoch of the end that it accepted, 0: none */
-
-/* -- servers --------------------------------------------------------------- */
-
-byte office[SERVERS];
-byte round[SERVERS];   /* the newest round that it knows of */
-bool in_force[SERVERS]; /* ... and that it is in force */
-byte pending[SERVERS]; /* its proposal, 0: none */
-byte made[SERVERS];    /* proposals so far */
-byte promises[SERVERS];
-byte accepts[SERVERS];
-byte standing[SERVERS]; /* farewells said to it */
-byte dead[SERVERS];    /* proven dead to it */
-byte ready[SERVERS];   /* runs no worker, and starts none but by its go */
-byte told[SERVERS];    /* was told go, and has not answered since */
-byte wait[SERVERS];    /* ticks for which leases of older ones may be out */
-bool ending[SERVERS];
-byte heard_end[SERVERS]; /* the newest that a promiser accepted */
-byte byes[SERVERS];
-byte age[SERVERS * N]; /* of each node's last echo: its lease is no younger */
-
-/* -- what only the model knows --------------------------------------------- */
-
-byte members[PIDS];
-byte before[PIDS];
-byte forced = PID(0, 0); /* the newest round in force */
-byte finished;        /* the end is final: the round that it ends, 0: not yet */
-byte deaths = DEATHS;
-#ifdef LEASES_ONLY
-byte leased_age[N];
-#define UNHEARD(i) leased_age[i]
-#else
-#define UNHEARD(i) age[AT(promised[i] - 1, i)]
-#endif
-#ifdef EXCEPTION
-byte leased_by[N];    /* the server of its last lease */
-#endif
-#ifdef LAST_WORD
-byte last_word[N];    /* of one that died: the newest round that it accepted */
-#endif
-/* Only within a d_step: they are no part of the state. */
-hidden byte k, d, c;
-hidden byte set_a, set_b;
-
-#define IS_HERE(i, s) (alive[i] && promised[i] == (s) + 1 && SERVES(s))
-#ifdef OBEYS_OLD
-#define OBEYS(i, s)                                                            \
-    (alive[i] && HAS(promises[s], i) && promised[i] >= (s) + 1 && SERVES(s))
-#else
-#define OBEYS(i, s) IS_HERE(i, s)
-#endif
-
-/* Votes that stand in for an echo or an accept. */
-#ifdef DEAD_VOTE
-#define STANDING(s) (standing[s] | dead[s])
-#else
-#define STANDING(s) standing[s]
-#endif
-#ifdef ONE_ROUND
-#define OLD_VOTERS(s) members[round[s]]
-#else
-#define OLD_VOTERS(s)                                                          \
-    (in_force[s] || !before[round[s]] -> members[round[s]] : before[round[s]])
-#endif
-#define PENDING_VOTERS(s)                                                      \
-    (pending[s] -> members[pending[s]] : members[round[s]])
-
-/* The dead do not decide alone over one that may live. */
-#ifdef DEAD_ALONE
-#define FOR_LIVING(s, of, set) true
-#else
-#define FOR_LIVING(s, of, set)                                                 \
-    (((of) & (set) & ~standing[s]) != 0 || ((of) & ~standing[s]) == 0)
-#endif
-#define HALF_AT(s, of, set) (HALF(of, set) && FOR_LIVING(s, of, set))
-#define MOST_AT(s, of, set) (MOST(of, set) && FOR_LIVING(s, of, set))
-
-/* Half of all that vote for server s. */
-#define HALF_OF_ALL(s, set)                                                    \
-    (HALF_AT(s, members[round[s]], set) && HALF_AT(s, OLD_VOTERS(s), set) &&   \
-     HALF_AT(s, PENDING_VOTERS(s), set))
+#include "authority_state.pml"
 
 /* -- an agent and its server ----------------------------------------------- */
 
-/* The ticks that server s may grant, to d: what is left of the lease that began
- * with the echo which makes the half full. */
-inline to_grant(s)
+/* The ticks that server s may grant, to d: what is left of a lease of `most` that
+ * began with the echo, of one of `who`, which makes the half full. */
+inline to_grant(s, most, who)
 {
-    d = L;
+    d = most;
     do
     :: d > 0 ->
        set_a = STANDING(s);
@@ -204,7 +89,8 @@ inline to_grant(s)
 #ifdef OLD_ECHOES
            :: HAS(promises[s], k) -> set_a = set_a | BIT(k)
 #else
-           :: age[AT(s, k)] <= L - d -> set_a = set_a | BIT(k)
+           :: HAS(who, k) && age[AT(s, k)] <= most - d ->
+              set_a = set_a | BIT(k)
 #endif
            :: else
            fi
@@ -237,15 +123,67 @@ inline tell_work(i, s)
     fi
 }
 
+#ifdef LONG
+#ifdef LONG_UNKNOWN
+#define KNOWING(s) ((1 << N) - 1)
+#else
+#define KNOWING(s) know[s]
+#endif
+#define MAY_BE_LONG(i, s)                                                      \
+    (tells[s] && (s) < LONG_BY && (i) < LONG_TO && in_force[s] &&              \
+     pending[s] == 0 && running[i] == round[s])
+
+/* The newest grant counts, be it shorter. What tells of long leases may be this
+ * answer: who knows of them by it is known with the next beat. */
+inline grant(i, s, long)
+{
+    if
+    :: long -> to_grant(s, L_MAX, KNOWING(s))
+    :: else -> d = 0
+    fi;
+    if
+    :: d > 0 -> longs[s] = longs[s] | BIT(i)
+    :: else ->
+       to_grant(s, L, (1 << N) - 1);
+       longs[s] = (d > 0 && IS_ELIGIBLE(i, s) -> longs[s] & ~BIT(i) : longs[s])
+    fi;
+    if
+    :: d > 0 && !IS_GOING(i, s) -> /* else that comes first */
+       heard_long[i] = tells[s];
+       know[s] = (tells[s] -> know[s] | BIT(i) : know[s])
+    :: else
+    fi
+}
+
+/* Into another round nothing of a long lease is taken, nor that there is one. */
+inline leave_long(i, keeps)
+{
+    if
+    :: !keeps && short_left[i] < lease[i] -> lease[i] = short_left[i]
+    :: else
+    fi;
+    heard_long[i] = false
+}
+#endif
+
 /* A beat and its answer: a lease, or else the same office again. */
-inline beat(i, s)
+inline beat(i, s, long)
 {
     age[AT(s, i)] = 0;
     tell_work(i, s);
-    to_grant(s);
+#ifdef LONG
+    grant(i, s, long);
+#else
+    to_grant(s, L, (1 << N) - 1);
+#endif
     if
     :: d > 0 && IS_ELIGIBLE(i, s) ->
+#ifdef LONG
+       lease[i] = d;
+       short_left[i] = (d < L -> d : L);
+#else
        lease[i] = (d > lease[i] -> d : lease[i]);
+#endif
 #ifdef LEASES_ONLY
        leased_age[i] = 0;
 #endif
@@ -256,16 +194,23 @@ inline beat(i, s)
     fi
 }
 
+#if defined(LONG) && !defined(LONG_FORGOT)
+#define LONGEST(i) (heard_long[i] -> L_MAX : L)
+#else
+#define LONGEST(i) L
+#endif
+
 /* It turns to server s and obeys none before it. */
 inline promise(i, s)
 {
     if
-    :: UNHEARD(i) < L && L - UNHEARD(i) > out[i] -> out[i] = L - UNHEARD(i)
+    :: UNHEARD(i) < LONGEST(i) && LONGEST(i) - UNHEARD(i) > out[i] ->
+       out[i] = LONGEST(i) - UNHEARD(i)
     :: else
     fi;
     promised[i] = s + 1;
 #ifdef LEASES_ONLY
-    leased_age[i] = L
+    leased_age[i] = L_MAX
 #endif
 }
 
@@ -275,6 +220,9 @@ inline promise_arrives(i, s)
     age[AT(s, i)] = 0;
     wait[s] = (office[s] == ASKS && out[i] > wait[s] -> out[i] : wait[s]);
     tell_work(i, s);
+#ifdef LONG
+    tells[s] = tells[s] || (office[s] == ASKS && heard_long[i]);
+#endif
     /* The newest round; that it is in force. */
     if
     :: office[s] == ASKS && accepted[i] > round[s] ->
@@ -333,6 +281,9 @@ inline try_office(i, s)
          MOST_AT(s, OLD_VOTERS(s), promises[s])) || IS_EXCEPTION(i, s) ||
         IS_LAST(i, s)) ->
        office[s] = OFFICE;
+#ifdef LONG
+       longs[s] = (tells[s] -> members[round[s]] : 0);
+#endif
 #ifdef NO_WAIT
        wait[s] = 0;
 #endif
@@ -385,6 +336,12 @@ inline accept(i, s)
 {
     accepted[i] = pending[s]; holds[i] = false;
     ended[i] = 0;
+#ifdef LONG_OUTLIVES
+    leave_long(i, true);
+#endif
+#if defined(LONG) && !defined(LONG_OUTLIVES)
+    leave_long(i, false);
+#endif
 #ifdef START_EARLY
     if
     :: HAS(members[pending[s]], i) && lease[i] > 0 -> start(i, pending[s])
@@ -404,6 +361,12 @@ inline accept_arrives(i, s)
 #endif
 }
 
+#ifdef LONG
+#define OLDEST(s, k) (HAS(longs[s], k) -> L_MAX : L)
+#else
+#define OLDEST(s, k) L
+#endif
+
 /* Nodes that may still run an older round, to set_a. */
 inline find_unstopped(s)
 {
@@ -411,7 +374,7 @@ inline find_unstopped(s)
     for (k : 0 .. N - 1) {
         if
         :: !HAS(ready[s] | dead[s], k) &&
-           (age[AT(s, k)] < L ||
+           (age[AT(s, k)] < OLDEST(s, k) ||
             (wait[s] > 0 && HAS(members[round[s]], k))) ->
            set_a = set_a | BIT(k)
         :: else
@@ -444,6 +407,9 @@ inline try_force(s)
        set_b = (in_force[s] ||
                 (members[pending[s]] & ~ready[s]) == 0 -> 1 : 0);
        round[s] = pending[s]; in_force[s] = true; pending[s] = 0;
+#if defined(LONG) && !defined(LONG_STAYS)
+       tells[s] = false; know[s] = 0; longs[s] = 0;
+#endif
        if
        :: set_b == 1 ->
           told[s] = members[round[s]];
@@ -457,9 +423,15 @@ inline try_force(s)
 /* go, however late it is: by its lease it starts, or not at all. */
 inline go(i, s)
 {
+#if defined(LONG) && !defined(LONG_ENTERS)
+    if
+    :: accepted[i] != round[s] -> leave_long(i, false)
+    :: else
+    fi;
+#endif
     accepted[i] = round[s]; holds[i] = true;
     if
-    :: lease[i] > 0 -> start(i, accepted[i])
+    :: lease[i] > 0 && !LEAVES(i) -> start(i, accepted[i])
     :: else
     fi
 }
@@ -514,6 +486,9 @@ inline die(i, says_farewell)
 #endif
 #endif
     accepted[i] = 0; holds[i] = false; ended[i] = 0; out[i] = 0;
+#ifdef LONG
+    short_left[i] = 0; heard_long[i] = false;
+#endif
     if
     :: says_farewell ->
        c = promised[i] - 1;
@@ -532,19 +507,38 @@ inline die(i, says_farewell)
 #endif
     :: else
     fi;
+#ifdef STOPS
+    leaves[i] = false;
+#endif
     promised[i] = 0
 }
+
+#ifdef STOPS
+/* Its `leave` counts as a farewell of one that stays for a while. */
+inline leave(i, is_heard)
+{
+    leaves[i] = true; stops--;
+    c = promised[i] - 1;
+    if
+    :: is_heard && HAS(promises[c], i) -> standing[c] = standing[c] | BIT(i)
+    :: else
+    fi
+}
+#endif
 
 inline tick()
 {
     for (k : 0 .. N - 1) {
         lease[k] = lease[k] - (lease[k] > 0);
+#ifdef LONG
+        short_left[k] = short_left[k] - (short_left[k] > 0);
+#endif
         if
         :: lease[k] == 0 -> running[k] = 0
         :: else
         fi;
 #ifdef LEASES_ONLY
-        leased_age[k] = leased_age[k] + (leased_age[k] < L);
+        leased_age[k] = leased_age[k] + (leased_age[k] < L_MAX);
 #endif
         out[k] = out[k] - (out[k] > 0)
     }
@@ -552,15 +546,29 @@ inline tick()
         wait[c] = wait[c] - (wait[c] > 0)
     }
     for (c : 0 .. SERVERS * N - 1) {
-        age[c] = age[c] + (age[c] < L)
+        age[c] = age[c] + (age[c] < L_MAX)
     };
     c = 0
 }
 
-/* Its go is on the way, and comes before what the server says later. */
-#define IS_GOING(i, s)                                                         \
-    (HAS(told[s], i) && accepted[i] <= round[s] &&                            \
-     !(accepted[i] == round[s] && holds[i]))
+/* Node 0 reaches the first server alone. */
+#ifdef CUT
+#define IS_CUT(i, s) ((i) == 0 && (s) != 0)
+#else
+#define IS_CUT(i, s) false
+#endif
+#ifdef AFTER
+#define IS_EARLY(s) ((s) != 0 && (made[0] < MADE_FIRST || pending[0] != 0))
+#else
+#define IS_EARLY(s) false
+#endif
+#ifdef LEAVER_VOTES
+#define IS_BOUND(i) false
+#else
+#define IS_BOUND(i) LEAVES(i)
+#endif
+#define REACHES(i, s) (!IS_CUT(i, s) && !IS_EARLY(s) && !IS_BOUND(i))
+
 #ifdef EXCEPTION
 #define SERVES(s) ((s) != 0 || alive[0]) /* server 0 is on node 0 */
 #else
@@ -575,14 +583,24 @@ proctype pair(byte i; byte s)
 end_idle:
     do
     /* office and promise */
-    :: d_step { alive[i] && promised[i] < s + 1 ->
+    :: d_step { alive[i] && promised[i] < s + 1 && REACHES(i, s) ->
         promise(i, s); promise_arrives(i, s); try_office(i, s) }
     /* beat and lease */
     :: d_step { office[s] == OFFICE && OBEYS(i, s) && HAS(promises[s], i) ->
-        beat(i, s) }
+        beat(i, s, false) }
+#ifdef LONG
+    :: d_step { office[s] == OFFICE && OBEYS(i, s) && HAS(promises[s], i) &&
+        MAY_BE_LONG(i, s) ->
+        beat(i, s, true) }
+    /* ready; an answer would shorten a long lease */
+    :: d_step { office[s] == OFFICE && OBEYS(i, s) && HAS(promises[s], i) &&
+        running[i] == 0 && !HAS(ready[s], i) ->
+        age[AT(s, i)] = 0; tell_work(i, s) }
+#endif
     /* a pending round and its accept */
     :: d_step { pending[s] != 0 && OBEYS(i, s) && HAS(promises[s], i) &&
         accepted[i] < pending[s] && !IS_GOING(i, s) && ended[i] != s + 1 &&
+        !LEAVES(i) &&
         HAS(members[pending[s]] | before[pending[s]], i) ->
         accept(i, s); accept_arrives(i, s) }
     :: d_step { OBEYS(i, s) && IS_GOING(i, s) && ended[i] == 0 -> go(i, s) }
@@ -615,6 +633,22 @@ end_idle:
     od
 }
 
+/* Who accepts a round forgets that long leases may be out. */
+#if defined(LONG) && !defined(PROPOSE_EARLY)
+#define IF_ALL_STOPPED(s)                                                      \
+    find_unstopped(s); if :: set_a == 0 && (in_force[s] || wait[s] == 0) ->
+#define FI ; :: else fi
+#else
+#define IF_ALL_STOPPED(s)
+#define FI
+#endif
+
+#ifdef ONLY
+#define MAY_BE(s, set) ((s) != 0 || set == ONLY)
+#else
+#define MAY_BE(s, set) true
+#endif
+
 #ifdef NEW_FIRST
 #define CHOOSES(s) (in_force[s] || pending[s] == 0)
 #else
@@ -625,8 +659,20 @@ end_idle:
     (office[s] == OFFICE && SERVES(s) && !ending[s] &&                         \
      made[s] < ((s) == 0 -> MADE_FIRST : MADE))
 #define WITH(set)                                                              \
-    d_step { MAY_PROPOSE(s) && CHOOSES(s) && (set & ~ready[s]) == 0 ->         \
-        propose(s, set) }
+    d_step { MAY_PROPOSE(s) && CHOOSES(s) && (set & ~ready[s]) == 0 &&         \
+        MAY_BE(s, set) ->                                                      \
+        IF_ALL_STOPPED(s) propose(s, set) FI }
+
+#ifdef LONG
+#define IS_SURE(s)                                                             \
+    (office[s] == OFFICE && SERVES(s) && in_force[s] && pending[s] == 0 &&     \
+     !ending[s])
+#ifdef LONG_RETRACT
+#define MAY_RETRACT(s) true
+#else
+#define MAY_RETRACT(s) (longs[s] == 0)
+#endif
+#endif
 
 /* Server s. */
 proctype server(byte s)
@@ -635,7 +681,12 @@ end_idle:
     do
 #ifndef NEW_FIRST
     :: d_step { MAY_PROPOSE(s) && !in_force[s] && pending[s] == 0 ->
-        propose_same(s) }
+        IF_ALL_STOPPED(s) propose_same(s) FI }
+#endif
+#ifdef LONG
+    :: d_step { IS_SURE(s) && s < LONG_BY && !tells[s] -> tells[s] = true }
+    :: d_step { IS_SURE(s) && tells[s] && MAY_RETRACT(s) ->
+        tells[s] = false; know[s] = 0 }
 #endif
     :: WITH(1)
     :: WITH(2)
@@ -647,6 +698,11 @@ end_idle:
     :: WITH(7)
 #endif
     :: d_step { pending[s] != 0 && SERVES(s) -> try_force(s) }
+#ifdef STOPS
+    :: d_step { pending[s] != 0 && SERVES(s) && leaves[LEAVER] &&
+        HAS(members[pending[s]], LEAVER) -> /* without it */
+        pending[s] = 0; accepts[s] = 0 }
+#endif
 #ifdef ENDING
     :: d_step { s == 0 && SERVES(s) && !ending[s] ->
         ending[s] = true; pending[s] = 0 }
@@ -666,12 +722,15 @@ active proctype world()
             if
             :: HAS(FIRST, i) ->
                accepted[i] = PID(0, 0); holds[i] = true;
-               running[i] = PID(0, 0); lease[i] = L
+               running[i] = PID(0, 0); lease[i] = L;
+#ifdef LONG
+               short_left[i] = L;
+#endif
             :: else -> ready[0] = ready[0] | BIT(i)
             fi
         }
         for (c : 0 .. SERVERS * N - 1) {
-            age[c] = (c < N -> 0 : L)
+            age[c] = (c < N -> 0 : L_MAX)
         }
         i = 0
     }
@@ -691,7 +750,17 @@ active proctype world()
     }
 end_idle:
     do
+#ifdef TICKS
+    :: d_step { ticks > 0 -> ticks--; tick() }
+#else
     :: d_step { tick() }
+#endif
+#ifdef STOPS
+    :: d_step { stops > 0 && alive[LEAVER] -> leave(LEAVER, true) }
+    :: d_step { stops > 0 && alive[LEAVER] -> leave(LEAVER, false) }
+    :: d_step { leaves[LEAVER] && running[LEAVER] == 0 -> die(LEAVER, true) }
+    :: d_step { leaves[LEAVER] && running[LEAVER] == 0 -> die(LEAVER, false) }
+#endif
     :: d_step { deaths > 0 && alive[0] -> deaths--; die(0, true) }
     :: d_step { deaths > 0 && alive[0] -> deaths--; die(0, false) }
 #ifndef EXCEPTION
