@@ -6,6 +6,7 @@
  *   - serves: the first nodes, by group rank, tell the endpoints each second
  *     where the server in office is. What they answer is passed on to that
  *     server.
+ *
  * Both are closed by a reset unless the whole tree is dead.
  */
 #include <stdio.h>

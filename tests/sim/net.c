@@ -150,6 +150,7 @@ static void to_server(struct sim *s, int conn, struct item *item)
         s->count[SIM_MESSAGES]++;
         if (item->msg.kind == MSG_KIND_join)
             n->moves_told = c->moves;
+        c->tells |= c->is_beside && item->msg.kind == MSG_KIND_serves;
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;

@@ -258,9 +258,14 @@ void round_world(struct sim *s,
         come_into_force(s, r);
 }
 
-void round_go(struct sim *s, const struct msg_go *g)
+/* A launcher that leaves waits for `go` to do so: the round may have been its
+ * server's own choice, without a world, or be one node's alone, which it need
+ * not accept: that is in force once it starts its workers. */
+void round_go(struct sim *s, int node, const struct msg_go *g)
 {
     struct round_sim *r = find(s, g->epoch, g->epoch_id, g->round);
+    if (s->nodes[node].agent.hands_over && (r == NULL || r->group_world == 1))
+        return;
     if (r == NULL)
         sim_break(s, "go for (%lld %s, %lld), which nobody was told of",
                   (long long)g->epoch, g->epoch_id, (long long)g->round);
@@ -349,7 +354,8 @@ static bool has_votes(const struct sim *s, const struct round_sim *r)
     for (int i = 0; i < r->n_voters; i++) {
         const struct node_sim *n = &s->nodes[r->voters[i]];
         alive += n->alive;
-        stand += !n->alive && n->farewell_life == server_life(s);
+        stand += !n->alive && n->farewell_life > 0 &&
+                 n->farewell_life == server_life(s);
     }
     return 2 * (alive + stand) > r->n_voters &&
            (alive > 0 || stand == r->n_voters);

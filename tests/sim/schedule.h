@@ -107,6 +107,9 @@ struct sim *schedule_play(const struct schedule *p, bool trace);
 
 typedef void schedule_make(struct schedule *p, uint64_t seed);
 
+/* Plays the one of that seed; fails the test if it is broken. */
+void schedule_one(schedule_make *make, uint64_t seed);
+
 /*
  * Plays `otherwise` schedules, or SCHEDULES of the environment, from FIRST_SEED
  * on; or SEED alone, with its trace. Fails the test at the first one that is

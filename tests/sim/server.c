@@ -1,7 +1,8 @@
 /*
  * Servers: each the real core, on a machine of its own or on a node's. The
  * latter begins with the first connection to it and ends with its launcher; or,
- * if that has ended in order, once no run needs it.
+ * if that has ended in order, once no run needs it; or, once it has served,
+ * when nobody needs it any more: the next connection begins another one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,6 +37,15 @@ static void forget_drain(struct sim *s, const char *name)
             s->nodes[i].drained_life = 0;
 }
 
+/* Another server had the run meanwhile: this one gave it up, with its orders,
+ * and knows what nodes tell. */
+static void forget_drains_of(struct sim *s, int server)
+{
+    for (int i = 0; i < s->n_nodes; i++)
+        if (s->nodes[i].drained_life == s->servers[server].life)
+            s->nodes[i].drained_life = 0;
+}
+
 /* "rdzv" is the only one of most tests. */
 static const char *server_name(int server, char text[16])
 {
@@ -52,6 +62,8 @@ static void on_note(struct sim *s, const struct note *note)
     char name[16];
     if (note->kind == NOTE_left || note->kind == NOTE_lost)
         forget_drain(s, note->node);
+    if (note->kind == NOTE_new_run || note->kind == NOTE_outdated)
+        forget_drains_of(s, s->acting);
     if (note->kind == NOTE_round_over)
         s->over_us = s->now_us;
     if (note->kind == NOTE_outdated && s->conf.behind < 2 &&
@@ -119,7 +131,7 @@ static void watch_msg(struct sim *s, int node, const struct msg *m)
         round_voters(s, &m->voters);
         return;
     case MSG_KIND_go:
-        round_go(s, &m->go);
+        round_go(s, node, &m->go);
         return;
     case MSG_KIND_office:
         round_office(s, &m->office);
@@ -183,13 +195,28 @@ static void schedule_tick(struct sim *s, int server)
                                .gen = srv->tick_gen});
 }
 
-/* Nobody needs it, and its launcher waits for nothing else. */
+/* Others tell it where a run is served, or that a host is dead (server.c in
+ * rendezvous/daemon). */
+static bool knows_of_others(const struct sim *s, int server)
+{
+    for (int i = 0; i < CONNS_MAX; i++)
+        if (s->conns[i].used && s->conns[i].server == server &&
+            s->conns[i].server_open && s->conns[i].tells)
+            return true;
+    return rdzv_witnesses(s->servers[server].rdzv) > 0;
+}
+
+/* Nobody needs it: its launcher waits for nothing else, or has a new one begin
+ * with the next connection. */
 static bool is_done(const struct sim *s, int server)
 {
-    const struct rdzv *r = s->servers[server].rdzv;
+    const struct server_sim *srv = &s->servers[server];
+    const struct rdzv *r = srv->rdzv;
     const struct node_sim *host = host_of(s, server);
-    return r != NULL && host != NULL && !host->alive && rdzv_nodes(r) == 0 &&
-           rdzv_live_runs(r) == 0;
+    if (r == NULL || host == NULL || rdzv_nodes(r) > 0 || rdzv_live_runs(r) > 0)
+        return false;
+    return !host->alive || (srv->served && (!knows_of_others(s, server) ||
+                                            rdzv_ended_runs(r) > 0));
 }
 
 static void forget(struct sim *s, int server)
@@ -198,6 +225,7 @@ static void forget(struct sim *s, int server)
     rdzv_del(srv->rdzv);
     srv->rdzv = NULL;
     srv->frozen = srv->of_frozen = srv->dying = srv->ending = false;
+    srv->served = false;
     srv->midst_in = 0;
     srv->tick_gen++;
 }
@@ -206,6 +234,7 @@ void server_try_end(struct sim *s, int server)
 {
     if (!is_done(s, server))
         return;
+    s->count[SIM_IDLE_END] += s->nodes[s->machines[server].tenant].alive;
     forget(s, server);
     net_server_dies(s, server, ITEM_FIN);
 }
@@ -224,6 +253,7 @@ void server_step(struct sim *s, int server, struct rdzv_event *ev)
     rdzv_step(srv->rdzv, ev, &out);
     rdzv_check(srv->rdzv);
     watch_step_done(s, srv->dying);
+    srv->served |= rdzv_nodes(srv->rdzv) > 0;
     schedule_tick(s, server);
     if (srv->ending && rdzv_owed(srv->rdzv) == 0)
         die_after(s, server, 0);

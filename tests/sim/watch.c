@@ -258,6 +258,43 @@ static void count_exit(struct sim *s,
     s->count[c]++;
 }
 
+/* An end that no server told. */
+static void
+watch_lonely_exit(struct sim *s, int node, const struct agent_verdict *v)
+{
+    const struct node_sim *n = &s->nodes[node];
+    const struct agent *a = &n->agent;
+    int64_t now_us = clock_of(s, n->machine, s->now_us);
+    int64_t down_us = now_us - a->session.down_since_us;
+    bool doubts = s->conf.failover && v->heard_us > 0 && v->end.status == 0;
+    bool lost = a->session.state != AGENT_SESSION_HEARD &&
+                down_us >= s->conf.reconnect_ms * MONO_MS;
+    bool may = v->text[0] != '\0' && (doubts || lost);
+    if (v->status == 0 && !may)
+        sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
+}
+
+/* All that one instance's launchers were told is one end. With failover no
+ * launcher ends with an end that was not final. */
+static void
+watch_instance_end(struct sim *s, int node, const struct agent_verdict *v)
+{
+    const struct node_sim *n = &s->nodes[node];
+    struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
+    bool known = s->conf.failover || in->end_life == n->end_life;
+    if (s->conf.failover && in->final_status != v->status)
+        sim_break(s, "invariant 5: n%d ends with %d, the final end is %d", node,
+                  v->status, in->final_status);
+    if (in->end_status >= 0 && in->end_status != v->status) {
+        if (known)
+            sim_break(s, "invariant 5: a run ended with %d and with %d",
+                      in->end_status, v->status);
+        s->count[SIM_FORGOTTEN]++;
+    }
+    in->end_status = v->status;
+    in->end_life = n->end_life;
+}
+
 /* Invariant 5, at the nodes. A daemon that was killed after it had told some
  * of the end may come to another one with the others: its memory of a run is
  * soft. That is counted, not hidden. With failover it cannot be: a launcher
@@ -270,14 +307,7 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
     if (n->orphaned || agent_is_leaving(a))
         return;
     if (!v->ended) {
-        int64_t now_us = clock_of(s, n->machine, s->now_us);
-        int64_t down_us = now_us - a->session.down_since_us;
-        bool doubts = s->conf.failover && v->heard_us > 0 && v->end.status == 0;
-        bool alone = v->text[0] != '\0' &&
-                     (doubts || (a->session.state != AGENT_SESSION_HEARD &&
-                                 down_us >= s->conf.reconnect_ms * MONO_MS));
-        if (v->status == 0 && !alone)
-            sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
+        watch_lonely_exit(s, node, v);
         return;
     }
     if (v->end.crash_loop > 0 && (v->end.crash_loop != s->conf.crash_loop ||
@@ -292,20 +322,6 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
         strcmp(a->round.world.instance, v->end.instance) != 0)
         sim_break(s, "invariant 5: n%d exits 0 for what it had no part in",
                   node);
-    if (v->end.instance[0] == '\0')
-        return;
-    struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
-    /* With failover no launcher ends with an end that was not final. */
-    bool known = s->conf.failover || in->end_life == n->end_life;
-    if (s->conf.failover && in->final_status != v->status)
-        sim_break(s, "invariant 5: n%d ends with %d, the final end is %d", node,
-                  v->status, in->final_status);
-    if (in->end_status >= 0 && in->end_status != v->status) {
-        if (known)
-            sim_break(s, "invariant 5: a run ended with %d and with %d",
-                      in->end_status, v->status);
-        s->count[SIM_FORGOTTEN]++;
-    }
-    in->end_status = v->status;
-    in->end_life = n->end_life;
+    if (v->end.instance[0] != '\0')
+        watch_instance_end(s, node, v);
 }

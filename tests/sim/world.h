@@ -93,6 +93,7 @@ struct conn {
     int moves;      /* of that, when it was opened: it comes from there */
     int server;     /* -1: nobody has the address that it was sent to */
     bool is_beside; /* it is not the agent's session */
+    bool tells;     /* ... but says where else the run is served */
     bool node_open, server_open;
     bool is_up;    /* the node was told so */
     bool dead_end; /* the server's machine lost its power meanwhile */
@@ -183,6 +184,7 @@ struct server_sim {
     enum sim_midst midst;
     bool dying;  /* it does nothing more, and is killed in this instant */
     bool ending; /* in order, as by SIGTERM */
+    bool served; /* a node was here */
     int64_t frozen_at_us;
     uint32_t tick_gen;
     int64_t tick_at_us;
@@ -274,8 +276,7 @@ void sim_tell_note(struct sim *s, const char *who, const struct note *n);
 void sim_break(struct sim *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* -- machine.c --------------------------------------------------------------
- */
+/* -- machine.c ------------------------------------------------------------- */
 
 /* What its clock shows, and when it will show that at the earliest. */
 int64_t clock_of(const struct sim *s, int machine, int64_t at_us);
@@ -348,8 +349,7 @@ void beside_look(struct sim *s, int node, int server); /* it heard something */
 void beside_tick(struct sim *s, int node);
 void beside_tell_dead(struct sim *s, int node); /* that it knows of */
 
-/* -- server.c ---------------------------------------------------------------
- */
+/* -- server.c -------------------------------------------------------------- */
 
 bool server_is_up(const struct sim *s, int server);
 bool server_is_frozen(const struct sim *s, int server);
@@ -381,7 +381,7 @@ void round_world(struct sim *s,
                  int node,
                  int instance,
                  const struct msg_world *w);
-void round_go(struct sim *s, const struct msg_go *g);
+void round_go(struct sim *s, int node, const struct msg_go *g);
 void round_office(struct sim *s, const struct msg_office *o);
 void round_lease(struct sim *s, const struct msg_lease *l);
 void round_waiting(struct sim *s, const struct msg_waiting *w);
