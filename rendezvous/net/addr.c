@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define BACKLOG 4096
@@ -159,21 +160,18 @@ static bool is_any6(const struct sockaddr *sa)
 }
 
 /* One can listen on 127.0.0.1 while the interface of that address is down, as
- * in a new network namespace; nobody comes there. A datagram's socket is asked:
- * it sends nothing. */
+ * in a new network namespace; nobody comes there. The interface is asked, not a
+ * connect(2) of a datagram's socket: that succeeds if it was up before. */
 static bool is_loopback_down(const struct sockaddr *sa)
 {
-    struct sockaddr_in there = {.sin_family = AF_INET,
-                                .sin_port = htons(9), /* any */
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct ifreq lo = {.ifr_name = "lo"};
     int s = sa->sa_family == AF_INET && addr_is_loopback(sa)
                 ? socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)
                 : -1;
     if (s < 0)
         return false;
     bool down =
-        connect(s, (const struct sockaddr *)&there, sizeof(there)) != 0 &&
-        errno == ENETUNREACH;
+        ioctl(s, SIOCGIFFLAGS, &lo) == 0 && (lo.ifr_flags & IFF_UP) == 0;
     (void)close(s); /* nothing was sent on it */
     return down;
 }
@@ -192,7 +190,8 @@ int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err)
     if (s < 0)
         return ddp_err_sys(err,
                            errno == EAFNOSUPPORT ? DDP_E_CONFIG : DDP_E_NOMEM,
-                           "cannot make a socket");
+                           errno == EMFILE ? "cannot make a socket (ulimit -n)"
+                                           : "cannot make a socket");
     int on = 1;
     int off = 0;
     (void)setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

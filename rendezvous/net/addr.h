@@ -58,7 +58,8 @@ enum addr_local addr_is_local(const struct sockaddr *sa);
 /*
  * Makes a listening socket, close-on-exec and non-blocking, in *fd, which the
  * caller owns. The wildcard address of IPv6 accepts IPv4 as well. Errors:
- * DDP_E_CONFIG with sys_errno (EADDRINUSE: another program has the port).
+ * DDP_E_CONFIG with sys_errno (EADDRINUSE: another program has the port);
+ * DDP_E_NOMEM, no socket can be made (EMFILE: the limit of open files).
  */
 int addr_listen(const struct sockaddr *sa, int *fd, struct ddp_err *err);
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "rendezvous/net/addr.h"
@@ -65,6 +66,22 @@ START_TEST(test_addr_without_a_list_of_interfaces_is_not_known)
                      ADDR_UNKNOWN);
     ck_assert_int_eq(errno, EMFILE);
     ck_assert_int_eq(addr_is_local((const struct sockaddr *)&here), ADDR_HERE);
+}
+END_TEST
+
+/* It says which limit is to be raised. */
+START_TEST(test_addr_listen_without_a_descriptor_names_the_limit)
+{
+    struct sockaddr_storage here = at("127.0.0.1", 0);
+    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    struct ddp_err err;
+    int fd;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_eq(addr_listen((const struct sockaddr *)&here, &fd, &err),
+                     -1);
+    ck_assert_int_eq(err.code, DDP_E_NOMEM);
+    ck_assert_str_eq(err.text,
+                     "cannot make a socket (ulimit -n): Too many open files");
 }
 END_TEST
 
@@ -147,6 +164,7 @@ int main(void)
     tcase_add_loop_test(tc, test_addr_kinds, 0,
                         sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tc, test_addr_without_a_list_of_interfaces_is_not_known);
+    tcase_add_test(tc, test_addr_listen_without_a_descriptor_names_the_limit);
     tcase_add_test(tc, test_addr_names_are_no_numbers);
     tcase_add_test(tc, test_addr_list_is_sorted_and_bounded);
     tcase_add_test(tc, test_addr_listen_on_a_taken_port_fails);

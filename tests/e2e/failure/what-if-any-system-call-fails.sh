@@ -91,7 +91,7 @@ agent:epoll_ctl:*      71 the kernel refuses the event loop what it needs: .
 agent:epoll_ctl:*      71 cannot watch the workers: .
 agent:ioctl:*          71 cannot watch the workers.*: .
 agent:ioctl:*          71 cannot watch the port of the workers' store: .
-agent:socket:*         71 cannot serve the rendezvous on this node: cannot make a socket: .
+agent:socket:*         71 cannot serve the rendezvous on this node: cannot make a socket.*: .
 agent:bind:*           78 cannot listen on .* port 0: .
 agent:listen:*         78 cannot listen on .* port 0: .
 agent:getsockname:*    71 the workers' store: cannot find its port: .

@@ -40,6 +40,12 @@ need_namespaces
 background bare unshare -n "$DDPRUN" --standalone true
 ends_with 78 bare 5
 has 'the loopback interface is down' bare.err
+# Taken down after it was up: its addresses still have routes.
+background downed unshare -n sh -c \
+    'ip link set lo up && ip link set lo down && exec "$0" --standalone true' \
+    "$DDPRUN"
+ends_with 78 downed 5
+has 'the loopback interface is down' downed.err
 
 network host
 node_on host it --nnodes=2 --rdzv_endpoint=nowhere.invalid:29500 \
