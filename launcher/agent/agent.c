@@ -11,8 +11,9 @@
  *   - A message that came too late (the lease is over): the node is ready for
  *     the next round instead.
  *   - The server stays away: without workers the agent gives up after
- *     join_timeout (it was never there) or reconnect_timeout. Workers that run
- *     do so until the lease is over.
+ *     join_timeout (it was never there) or reconnect_timeout, before its first
+ *     round after join_timeout in all. Workers that run do so until the lease
+ *     is over.
  *   - The server refuses: the agent gives up, with the server's reason.
  *   - In a run with failover a server that has not the authority refuses, or
  *     says that the run is over: that counts for nothing.
@@ -110,8 +111,7 @@ static void on_wait_for_the_first(struct step *s)
     const struct agent *a = s->a;
     const char *target = candidates_target(&a->candidates);
     char at[100], why[200];
-    int64_t until_us =
-        mono_after(a->session.down_since_us, agent_bearable_us(a));
+    int64_t until_us = agent_patient_until_us(a);
     if (target[0] != '\0')
         (void)snprintf(at, sizeof(at), /* fits */ "the server at %s", target);
     else
@@ -493,14 +493,14 @@ static void on_guard_died(struct step *s)
 
 /* -- time ------------------------------------------------------------------ */
 
-/* How long the agent waits for a rendezvous that is away. While workers run,
- * their lease decides. */
-static int64_t patience_us(const struct agent *a)
+/* When the agent gives up waiting for a rendezvous that is away. While workers
+ * run, their lease decides. */
+static int64_t give_up_at_us(const struct agent *a)
 {
     if (a->session.state == AGENT_SESSION_HEARD || a->work == AGENT_RUNNING ||
         a->work == AGENT_CHECKING || a->exit != AGENT_STAYS)
         return MONO_NEVER;
-    return agent_bearable_us(a);
+    return agent_patient_until_us(a);
 }
 
 static void on_tick(struct step *s)
@@ -534,8 +534,7 @@ static void on_tick(struct step *s)
         return;
     if (s->now_us >= a->session.complain_at_us)
         agent_complain(s);
-    int64_t patience = patience_us(a);
-    if (s->now_us >= mono_after(a->session.down_since_us, patience))
+    if (s->now_us >= give_up_at_us(a))
         agent_lose_patience(s);
 }
 
@@ -694,8 +693,7 @@ int64_t agent_deadline(const struct agent *a)
         at_us = mono_min(at_us, a->lease_until_us);
     if (a->session.state != AGENT_SESSION_HEARD) {
         at_us = mono_min(at_us, a->session.complain_at_us);
-        at_us = mono_min(at_us,
-                         mono_after(a->session.down_since_us, patience_us(a)));
+        at_us = mono_min(at_us, give_up_at_us(a));
     }
     return at_us;
 }

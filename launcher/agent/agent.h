@@ -371,6 +371,7 @@ struct agent_session {
     bool own; /* UP and HEARD: the server ends with this launcher */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
+    int64_t sought_us;      /* the first try */
     int64_t down_since_us;  /* unless HEARD */
     int64_t given_up_at_us; /* CONNECTING: its end, or MONO_NEVER */
     int64_t dwell_us;       /* how long a server may give no lease if none is

@@ -69,9 +69,11 @@ void agent_take_silence(struct step *s);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
-/* How long the server may be away before the agent gives up, if no worker
- * runs. */
-int64_t agent_bearable_us(const struct agent *a);
+/* When the agent gives up if no server is HEARD by then and no worker runs:
+ * join_timeout after its first try, or reconnect_timeout after it lost a
+ * server. Without a round it waits for no more than join_timeout in all, but
+ * looks for the next server for a lease. */
+int64_t agent_patient_until_us(const struct agent *a);
 /* When the connection, or the try to connect, counts as broken, since nothing
  * comes. */
 int64_t agent_silent_at_us(const struct agent *a);

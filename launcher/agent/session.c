@@ -113,11 +113,30 @@ void agent_connect_now(struct step *s)
     agent_emit(s, &action);
 }
 
-int64_t agent_bearable_us(const struct agent *a)
+/* How long the server may be away, if no worker runs. */
+static int64_t bearable_us(const struct agent *a)
 {
     return (agent_was_heard(a) ? a->conf.join.reconnect_ms
                                : a->conf.join.join_ms) *
            MONO_MS;
+}
+
+/* Neither a member nor a spare, and nobody counts on its vote. */
+static bool has_no_round(const struct agent *a)
+{
+    return a->round.evidence == AGENT_NO_ROUND &&
+           a->vote.state == AGENT_VOTE_NONE;
+}
+
+int64_t agent_patient_until_us(const struct agent *a)
+{
+    int64_t until_us = mono_after(a->session.down_since_us, bearable_us(a));
+    if (!agent_was_heard(a) || !has_no_round(a))
+        return until_us;
+    int64_t joined_us =
+        mono_after(a->session.sought_us, a->conf.join.join_ms * MONO_MS);
+    int64_t least_us = mono_after(a->session.down_since_us, heartbeat_us(a));
+    return mono_min(until_us, joined_us > least_us ? joined_us : least_us);
 }
 
 /* The longest pause. If the time to come back is short the pauses are short,
@@ -127,12 +146,12 @@ int64_t agent_bearable_us(const struct agent *a)
  * (join_rebuild.c). */
 static int64_t longest_pause_us(const struct agent *a)
 {
-    int64_t bearable_us = agent_bearable_us(a);
+    int64_t away_us = bearable_us(a);
     if (!agent_has_failover(a) && a->alive > 0)
-        bearable_us = mono_min(bearable_us, heartbeat_us(a));
+        away_us = mono_min(away_us, heartbeat_us(a));
     else if (!agent_has_failover(a) && agent_is_member(a))
-        bearable_us = mono_min(bearable_us, 2 * heartbeat_us(a));
-    int64_t longest_us = mono_min(PAUSE_LONGEST_US, bearable_us / 8);
+        away_us = mono_min(away_us, 2 * heartbeat_us(a));
+    int64_t longest_us = mono_min(PAUSE_LONGEST_US, away_us / 8);
     return longest_us > AGENT_PAUSE_FIRST_US ? longest_us
                                              : AGENT_PAUSE_FIRST_US;
 }
@@ -519,7 +538,7 @@ int64_t agent_silent_at_us(const struct agent *a)
 void agent_seek_server(struct step *s)
 {
     struct agent *a = s->a;
-    a->session.down_since_us = s->now_us;
+    a->session.sought_us = a->session.down_since_us = s->now_us;
     a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
     agent_connect_now(s);
 }

@@ -303,7 +303,8 @@ static const char *next_step(const struct agent_verdict *v)
         return ". " CHECK_ENDPOINT;
     if (!v->ended && v->status == ddp_code_exit(DDP_E_LOST))
         return ". Look at that host why its ddprun or ddprdzvd ended, or wait "
-               "longer for it (--rdzv_conf=reconnect_timeout=SECONDS)";
+               "longer for it (--rdzv_conf=reconnect_timeout=SECONDS, and "
+               "join_timeout before the first round)";
     return "";
 }
 

@@ -409,6 +409,58 @@ START_TEST(test_agent_list_waits_for_its_first_address_and_says_so)
 }
 END_TEST
 
+/* Until it has given up, or a day is over; no server is there any more. */
+static void find_nobody(void)
+{
+    while (!exited && now_us < 86400 * MONO_S) {
+        if (agent.session.state == AGENT_SESSION_CONNECTING)
+            disconnected();
+        else
+            pass(10 * MONO_MS);
+    }
+}
+
+/* A node that has no round yet waits for one as long as it may take to join, in
+ * all: servers that came and went do not begin that anew. After the last one it
+ * looks for another for a lease at least; a voter looks for as long as its vote
+ * is needed. */
+START_TEST(test_agent_servers_that_come_and_go_do_not_extend_the_join)
+{
+    static const struct {
+        int servers; /* one after the other, */
+        int each_s;  /* of which each is there for so long */
+        bool failover, votes;
+        int64_t took_ms, status;
+    } cases[] = {
+        {1, 1, false, false, 21000, 72}, /* reconnect_ms is less */
+        {1, 50, false, false, 60000, 72}, {6, 9, true, false, 60000, 72},
+        {1, 90, true, false, 91000, 72}, /* a lease more */
+        {1, 50, true, true, 70000, 72},
+    };
+    int64_t from_us = now_us;
+    step((struct agent_event){.kind = AGENT_START});
+    for (int i = 0; i < cases[_i].servers; i++) {
+        connected();
+        if (cases[_i].failover)
+            office(i + 1, "s");
+        lease(0, 0);
+        for (int ms = 0; ms < cases[_i].each_s * 1000; ms += 200) {
+            pass(200 * MONO_MS);
+            lease(agent.session.beat_seq, 0);
+        }
+        if (cases[_i].votes)
+            voters(1, 1, true, ALL, "");
+        disconnected();
+    }
+    find_nobody();
+    ck_assert(exited);
+    ck_assert_int_eq(verdict.status, cases[_i].status);
+    int64_t took_ms = (now_us - from_us) / MONO_MS;
+    ck_assert_int_ge(took_ms, cases[_i].took_ms - 20);
+    ck_assert_int_le(took_ms, cases[_i].took_ms + 20);
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
@@ -433,6 +485,8 @@ static void add_tests(TCase *t)
                         6);
     tcase_add_loop_test(t, test_failover_node_gives_a_younger_instance_up, 0,
                         4);
+    tcase_add_loop_test(
+        t, test_agent_servers_that_come_and_go_do_not_extend_the_join, 0, 5);
 }
 
 int main(void)
