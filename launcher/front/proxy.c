@@ -442,14 +442,18 @@ static int64_t silent_us(const struct proxy *p)
     return p->heard_us + p->start.beat_ms * MONO_MS;
 }
 
-/* What is due by now. Returns when to look next. */
+/* What is due by now. Returns when to look next: at once if the front end was
+ * given up here, since whoever is to wait may have nothing to wait for then. */
 static int64_t look(struct proxy *p)
 {
     int64_t now_us = mono_now_us();
+    bool was_gone = p->gone;
     if (now_us >= silent_us(p))
         lose_connection(p, "no word came from it");
     if (p->lost_us != 0 && now_us >= p->lost_us + AGAIN_HELD_US)
         lose(p, "its connection is lost");
+    if (p->gone && !was_gone)
+        return now_us;
     if (now_us >= p->kill_us) {
         (void)kill(p->child, SIGKILL); /* its workers die with it */
         p->kill_us = MONO_NEVER;

@@ -122,6 +122,23 @@ START_TEST(test_proxy_says_the_end_when_the_front_end_reads_again)
 }
 END_TEST
 
+/* A front end that reads nothing and beats no more: nobody is told the end, and
+ * the proxy is none that is left for ever. */
+START_TEST(test_proxy_ends_if_nobody_hears_the_end)
+{
+    start_launcher(500, 0, "await");
+    job_comes("\001" MARK " hello ");
+    fill_pipe();
+    ck_assert_int_eq(mkdir("go", 0700), 0);
+    int status;
+    ck_assert_int_eq(waitpid(job_pid, &status, 0), job_pid); /* reads nothing */
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    (void)close(job_out_fd);
+    (void)close(in_fd);
+    ck_assert_int_eq(rmdir("go"), 0);
+}
+END_TEST
+
 /* A proxy whose connection may be lost; `in_fd` and job_out_fd are then those
  * of another one, and the pid is that of the proxy. */
 static pid_t hold_and_lose(const char *verb)
@@ -392,6 +409,7 @@ int main(int argc, char *argv[])
     tcase_add_unchecked_fixture(t, job_setup, scratch_leave);
     tcase_add_test(t, test_proxy_says_what_it_does);
     tcase_add_test(t, test_proxy_says_the_end_when_the_front_end_reads_again);
+    tcase_add_test(t, test_proxy_ends_if_nobody_hears_the_end);
     tcase_add_test(t, test_proxy_takes_another_connection);
     tcase_add_test(t, test_proxy_says_the_end_until_it_was_heard);
     tcase_add_test(t,
