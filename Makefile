@@ -126,7 +126,7 @@ CTL    := $(call of,rendezvous/ctl,main status command http line view \
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
 	hostlist hosts hostfile cpu_bind whole_step)
-LAUNCHER := $(call of,launcher,main loop dry_run former) \
+LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
 	pipe_probe stacks flight first_progress) \
 	$(call of,launcher/report,report exits words json event_log may_die \

@@ -16,8 +16,8 @@
  * may not have heard of the end yet; then the loop stops.
  *
  * Failure modes:
- *  - A helper process ends (server, store, relay, the two that look at GPUs and
- *    stacks): its SIGCHLD finds it here, and its owner starts another one.
+ *  - A helper process ends (loop_helpers.c lists them): SIGCHLD tells, and its
+ *    owner starts another one.
  *  - The guard ends: its socket closes, and everything here is killed.
  *  - This process was frozen: what is read first after that may be old. A
  *    worker's exit therefore steps with a tick before it if the lease is over.
@@ -31,13 +31,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
 #include "launcher/former.h"
 #include "launcher/health/drain_check.h"
 #include "launcher/health/health.h"
+#include "launcher/loop_priv.h"
 #include "launcher/output/output.h"
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
@@ -60,71 +60,12 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/net/addr.h"
-#include "rendezvous/net/helper.h"
 
 #define CHORE_MS   1000
 #define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
 #define STEP_SIGNAL_US                                                         \
     (50 * MONO_MS) /* that a scheduler takes to signal all of a step */
-#define LOOP_MAGIC 0x4c4f4f50u
-
-enum loop_state {
-    LOOP_RUNNING,
-    LOOP_SWEEPING, /* EXIT came; until what workers left behind is gone */
-    LOOP_CLOSING,  /* the connection is closed; the server is waited for */
-};
-
-/* What is told to the core when its step is over. */
-enum loop_pending {
-    PENDING_NOTHING,
-    PENDING_SPAWN_FAILED, /* `spawned`, `spawn_err` */
-    PENDING_ASKED,        /* `attached` */
-};
-
-struct loop {
-    uint32_t magic;
-    enum loop_state state;
-    const struct conf *conf;
-    uv_loop_t uv;
-    struct agent agent;
-    struct rdzv_client *client;
-    struct workers *workers;
-    struct output *output;
-    struct event_log event_log;
-    struct hang_watch *hang_watch;
-    struct first_progress *first_progress; /* NULL: nobody asks for it */
-    struct health *health;
-    struct drain_check *drain_check; /* NULL: nobody asks for it */
-    struct standby *standby;         /* NULL: there are none */
-    int guard_fd;
-    bool debug;
-    int64_t start_us;
-    uv_timer_t timer;
-    uv_poll_t guard_poll;
-    uv_poll_t children; /* those that ended */
-    uv_timer_t chore;   /* once, when the workers have been running a moment */
-
-    struct store_host store;
-    struct sweep sweep;
-
-    enum loop_pending pending;
-    int attached;
-    int spawned;
-    int step_signal; /* that the workers have already; 0: none */
-    int64_t step_sent_us;
-    struct whole_step whole_step;
-    struct ddp_err spawn_err;
-
-    struct agent_verdict verdict; /* not RUNNING */
-};
-
-static struct loop *loop_of(void *data)
-{
-    struct loop *l = data;
-    ddp_assert(l != NULL && l->magic == LOOP_MAGIC);
-    return l;
-}
 
 static void step(struct loop *l, struct agent_event *ev);
 
@@ -201,24 +142,6 @@ static void check_health(struct loop *l)
     health_start(l->health, pids, n);
 }
 
-static int helpers(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
-{
-    const struct loop *l = loop_of(ctx);
-    pids[0] = rdzv_client_server(l->client);
-    pids[1] = l->store.pid;
-    pids[2] = output_pid(l->output);
-    pids[3] = hang_watch_helper(l->hang_watch);
-    pids[4] = health_helper(l->health);
-    pids[5] = drain_check_helper(l->drain_check);
-    _Static_assert(6 <= SWEEP_KEEP_MAX, "more helpers than a sweep spares");
-    return 6;
-}
-
-static pid_t spared_session(void *ctx)
-{
-    return standby_session(loop_of(ctx)->standby);
-}
-
 static void on_server_late(uv_timer_t *timer)
 {
     struct loop *l = loop_of(timer->data);
@@ -263,8 +186,8 @@ static void on_swept(void *ctx)
 }
 
 static const struct sweep_handler sweep_handler = {
-    .keep = helpers,
-    .session = spared_session,
+    .keep = loop_helpers_keep,
+    .session = loop_helpers_session,
     .on_swept = on_swept,
 };
 
@@ -439,77 +362,6 @@ static const struct rdzv_client_handler client_handler = {
     .on_disconnected = on_disconnected,
 };
 
-/* Our own processes. Its owner starts another one when that is needed. */
-enum helper {
-    HELPER_SERVER,
-    HELPER_STORE,
-    HELPER_RELAY,
-    HELPER_STACKS,
-    HELPER_HEALTH,
-    HELPER_DRAIN,
-    HELPER_STANDBY, /* spared by its session */
-    HELPERS
-};
-
-static void on_helper_died(struct loop *l, enum helper which)
-{
-    pid_t pid;
-    switch (which) {
-    case HELPER_SERVER:
-        rdzv_client_server_ended(l->client);
-        if (l->state == LOOP_CLOSING)
-            uv_stop(&l->uv); /* it was waited for */
-        return;
-    case HELPER_STORE:
-        log_warnx("the workers' store ended unexpectedly; a new, empty one "
-                  "takes its place");
-        store_host_fell(&l->store, l->agent.round.world.round);
-        return;
-    case HELPER_RELAY:
-        pid = output_pid(l->output);
-        output_restart(l->output, helper_reap(&pid));
-        return;
-    case HELPER_STACKS:
-        hang_watch_helper_ended(l->hang_watch);
-        return;
-    case HELPER_HEALTH:
-        health_helper_ended(l->health);
-        return;
-    case HELPER_DRAIN:
-        drain_check_helper_ended(l->drain_check);
-        return;
-    case HELPER_STANDBY:
-        standby_importer_ended(l->standby);
-        return;
-    case HELPERS:
-        break;
-    }
-    DDP_WRONG("helper");
-}
-
-/* Processes that died and are no workers: our own, and orphans. */
-static void reap_others(struct loop *l)
-{
-    for (;;) {
-        const pid_t ours[HELPERS] = {
-            [HELPER_SERVER] = rdzv_client_server(l->client),
-            [HELPER_STORE] = l->store.pid,
-            [HELPER_RELAY] = output_pid(l->output),
-            [HELPER_STACKS] = hang_watch_helper(l->hang_watch),
-            [HELPER_HEALTH] = health_helper(l->health),
-            [HELPER_DRAIN] = drain_check_helper(l->drain_check),
-            [HELPER_STANDBY] = standby_importer(l->standby),
-        };
-        pid_t pid = workers_reap_orphans(l->workers, ours, HELPERS);
-        if (pid == 0)
-            return;
-        ddp_assert(pid > 0);
-        for (int i = 0; i < HELPERS; i++)
-            if (ours[i] == pid)
-                on_helper_died(l, (enum helper)i);
-    }
-}
-
 /* A node that was frozen and finds the lease over fences first: the guard has
  * killed its workers then, and that is no failure of theirs. */
 static void step_fenced(struct loop *l, struct agent_event *ev)
@@ -538,7 +390,7 @@ static void on_worker_aborted(void *ctx, const struct agent_worker *w)
 
 static void on_uncovered(void *ctx)
 {
-    reap_others(loop_of(ctx));
+    loop_helpers_reap(loop_of(ctx));
 }
 
 static void on_first_beat(void *ctx, int local_rank, int64_t pid, int64_t step)
@@ -608,7 +460,7 @@ static void on_children(uv_poll_t *poll, int status, int events)
     (void)events;
     while ((pid = children_next()) > 0)
         workers_ended(l->workers, pid);
-    reap_others(l);
+    loop_helpers_reap(l);
     sweep_look(&l->sweep);
 }
 

@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
@@ -272,6 +273,12 @@ void store_host_renew(struct store_host *h, int64_t round)
 void store_host_fell(struct store_host *h, int64_t round)
 {
     bool again = h->fallen == round;
+    int status = helper_reap(&h->pid);
+    bool killed = WIFSIGNALED(status);
+    log_warnx("the workers' store ended unexpectedly (%s %d); a new, empty one "
+              "takes its place",
+              killed ? "killed by signal" : "exit code",
+              killed ? WTERMSIG(status) : WEXITSTATUS(status));
     h->fallen = round;
     renew(h, round);
     if (again)

@@ -1,5 +1,5 @@
-/* links: launcher/loop AGENT tests/lib/hurt tests/lib/conf_line */
-/* links: tests/lib/scratch tests/lib/words */
+/* links: launcher/loop launcher/loop_helpers AGENT tests/lib/hurt */
+/* links: tests/lib/conf_line tests/lib/scratch tests/lib/words */
 /* libs: -luv -lcjson -lm -ldl */
 /*
  * A whole launch in a process of the test's: guard, agent and workers as

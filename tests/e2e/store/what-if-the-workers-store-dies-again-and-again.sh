@@ -45,6 +45,6 @@ for lines in 3 4; do
     wait_lines $lines 'count 1 round 1' counts
     [ "$(took)" -ge 900 ] || fail "the next one was there after $(took) ms"
 done
-lines 3 'store ended unexpectedly' it.err
+lines 3 'store ended unexpectedly (killed by signal 9); a new, empty one' it.err
 kill -TERM "$(pid_of it)"
 ends_with 143 it
