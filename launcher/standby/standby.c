@@ -413,7 +413,8 @@ static int start_importer(struct standby *s, int chan, int names, int null)
                                 .report_fd = null,
                                 .out_fd = null,
                                 .err_fd = null,
-                                .keep_fd = -1};
+                                .keep_fd = -1,
+                                .env_fd = -1};
     struct ddp_err err;
     int pidfd = -1;
     int rc = spawn_worker(&req, &s->importer, &pidfd, &err);

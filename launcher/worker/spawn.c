@@ -14,9 +14,10 @@
  *   into the cgroup, which takes milliseconds.
  * - Binding to CPUs, limits, the oom score: a refusal is ignored, since the
  *   worker can run without.
- * - execve fails, or its streams cannot be put in place: errno goes through
- * report_fd (a write of less than PIPE_BUF, so that those of several children
- * do not mix), and the exit code is the shell's, 126 or 127.
+ * - execve fails, or its streams cannot be put in place, or its variables
+ *   cannot be read: errno goes through report_fd (a write of less than
+ *   PIPE_BUF, so that those of several children do not mix), and the exit code
+ *   is the shell's, 126 or 127.
  */
 #include "launcher/worker/spawn.h"
 
@@ -29,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -65,6 +67,9 @@ _Static_assert(sizeof(struct clone_cgroup_args) == 88, "CLONE_ARGS_SIZE_VER2");
 #define OOM_FILE "/proc/self/oom_score_adj"
 #define OOM_MORE 200
 #define OOM_MAX  1000
+
+#define FDSIZE      "\nFDSize:"
+#define FDS_UNKNOWN 65536 /* if there is no /proc */
 
 /* If memory runs out, the kernel shall kill a worker, not the agent that
  * reports it. A launcher that was given a higher score keeps it for its
@@ -162,6 +167,83 @@ static bool keep(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
+/* All descriptors are below this number: the size of their table, which fork
+ * makes fit ("FDSize", proc(5)). */
+static int descriptors_end(void)
+{
+    char text[1024];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        (void)close(fd); /* read only */
+    text[n < 0 ? 0 : n] = '\0';
+    const char *at = strstr(text, FDSIZE);
+    return at == NULL ? FDS_UNKNOWN
+                      : (int)strtol(at + strlen(FDSIZE), NULL, 10);
+}
+
+/* The launcher's descriptors, which execve would close: a child that waits must
+ * not keep them open. */
+static void close_launchers(const struct spawn_request *req)
+{
+    int end = descriptors_end();
+    for (int fd = 3; fd < end; fd++) {
+        int flags = fcntl(fd, F_GETFD);
+        if (flags > 0 && fd != req->report_fd && fd != req->keep_fd &&
+            fd != req->env_fd && fd != req->out_fd && fd != req->err_fd)
+            (void)close(fd); /* the launcher has it */
+    }
+}
+
+/* False: errno. If it ends before all has come, so does this process. */
+static bool read_env(int fd, char *text, size_t size)
+{
+    size_t len = 0;
+    while (len < 2 || text[len - 1] != '\0' || text[len - 2] != '\0') {
+        ssize_t n = len < size ? read(fd, text + len, size - len) : 0;
+        if (n == 0)
+            _exit(128 + SIGKILL); /* its round is over */
+        if (n < 0 && errno != EINTR)
+            return false;
+        len += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t len = strcspn(a, "=");
+    return a[len] == '=' && strncmp(a, b, len + 1) == 0;
+}
+
+/* The environment with what comes from env_fd, which replaces what has its
+ * names. NULL: errno. */
+static char *const *wait_for_env(const struct spawn_request *req)
+{
+    static char text[SPAWN_ENV_MAX];
+    size_t n = 0, more = 0;
+    if (!read_env(req->env_fd, text, sizeof(text)))
+        return NULL;
+    for (const char *at = text; *at != '\0'; at += strlen(at) + 1)
+        more++;
+    while (req->envp[n] != NULL)
+        n++;
+    char **env = mmap(NULL, (n + more + 1) * sizeof(*env),
+                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                      0); /* malloc is not for a fresh child */
+    if (env == MAP_FAILED)
+        return NULL;
+    memcpy(env, req->envp, n * sizeof(*env));
+    for (char *at = text; *at != '\0'; at += strlen(at) + 1) {
+        size_t i = 0;
+        while (i < n && !same_name(env[i], at))
+            i++;
+        env[i] = at;
+        n += i == n;
+    }
+    return env; /* NULL behind its end, as it was mapped */
+}
+
 __attribute__((noreturn)) static void become(const struct spawn_request *req,
                                              pid_t agent)
 {
@@ -179,9 +261,14 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
     detach_terminal(req);
     raise_oom_score(req->origin);
     reset_signals(req->origin);
-    if (put(req->out_fd, STDOUT_FILENO) && put(req->err_fd, STDERR_FILENO) &&
-        keep(req->keep_fd))
-        (void)execve(req->path, req->argv, req->envp);
+    char *const *envp = req->envp;
+    if (req->env_fd >= 0) {
+        close_launchers(req);
+        envp = wait_for_env(req);
+    }
+    if (envp != NULL && put(req->out_fd, STDOUT_FILENO) &&
+        put(req->err_fd, STDERR_FILENO) && keep(req->keep_fd))
+        (void)execve(req->path, req->argv, envp);
     struct spawn_trouble t = {.local_rank = req->local_rank,
                               .sys_errno = errno};
     ssize_t n = write(req->report_fd, &t, sizeof(t));

@@ -41,6 +41,10 @@ struct spawn_request {
     int out_fd;    /* what becomes its stdout and stderr; -1: ours */
     int err_fd;
     int keep_fd; /* one of ours that it gets, under its number; -1: none */
+    /* A pipe from which the child has to read more variables before it executes
+     * the program: "NAME=VALUE" NUL ... NUL, at least one; -1: none. If the
+     * pipe ends before, so does the child. */
+    int env_fd;
     int local_rank;
     bool may_read; /* our stdin, if it is a terminal; else it gets /dev/null */
     bool watched;  /* the agent's children may attach to it, for its stacks */
@@ -51,6 +55,9 @@ struct spawn_trouble {
     int local_rank;
     int sys_errno;
 };
+
+/* Bytes that may come from env_fd. */
+#define SPAWN_ENV_MAX 4096
 
 /*
  * Forks the worker. *pid and *pidfd are the caller's (the pidfd is

@@ -9,6 +9,8 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,15 +87,15 @@ static int run(void *ctx)
                           (char[]){"echo out $(ulimit -n); echo err >&2\n"
                                    "echo kept >/proc/self/fd/$KEPT; exit 7"},
                           NULL};
-    char kept[32];
-    char *const envp[] = {kept, NULL};
+    char kept[32], wrong[] = "KEPT=999";
+    char *const envp[] = {ctx != NULL ? wrong : kept, NULL};
     struct pipes p;
     struct spawn_origin origin;
     struct ddp_err err;
     struct rlimit files;
     pid_t pid = 0;
     int pidfd = -1;
-    (void)ctx;
+    int variables[2] = {-1, -1};
     fault_hold(true);
     if (getrlimit(RLIMIT_NOFILE, &files) != 0)
         abort();
@@ -101,7 +103,11 @@ static int run(void *ctx)
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         abort();
     open_pipes(&p);
-    (void)snprintf(kept, sizeof(kept), "KEPT=%d", p.kept);
+    int len = snprintf(kept, sizeof(kept), "KEPT=%d", p.kept);
+    kept[len + 1] = '\0';
+    if (ctx != NULL && (pipe2(variables, O_CLOEXEC) != 0 ||
+                        write(variables[1], kept, (size_t)len + 2) != len + 2))
+        abort();
     fault_hold(false);
     spawn_remember(&origin);
     int descriptors = fault_descriptors();
@@ -114,6 +120,7 @@ static int run(void *ctx)
         .out_fd = p.out[1],
         .err_fd = p.out[1],
         .keep_fd = p.kept,
+        .env_fd = variables[0],
         .local_rank = 3,
         .watched = true,
     };
@@ -127,6 +134,8 @@ static int run(void *ctx)
         (void)close(pidfd);
     if (fault_descriptors() != descriptors)
         end = LEAKS;
+    for (int i = 0; ctx != NULL && i < 2; i++)
+        (void)close(variables[i]); /* the child has read it */
     close_pipes(&p);
     return (int)end;
 }
@@ -155,8 +164,45 @@ START_TEST(test_spawn_starts_a_worker_or_says_why_not)
 {
     static const char *const roles[] = {"test", "child", "worker"};
     static const int least[] = {10, 1, 8};
-    ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run, judge, NULL),
-                     least[_i]);
+    static char waits[] = "for its variables";
+    ck_assert_int_ge(
+        fault_each(roles[_i % 3], CALLS_MAX, run, judge, _i < 3 ? NULL : waits),
+        least[_i % 3]);
+}
+END_TEST
+
+/* One that waits for its variables keeps nothing of ours open, however high its
+ * number is: who reads the other end of a pipe waits for its end. */
+START_TEST(test_spawn_child_that_waits_keeps_nothing)
+{
+    char *const argv[] = {(char[]){"true"}, NULL}, *const envp[] = {NULL};
+    int ends[2], variables[2], trouble[2], pidfd, status;
+    struct spawn_origin origin;
+    struct ddp_err err;
+    pid_t pid;
+    ck_assert(pipe2(ends, O_CLOEXEC) == 0 && pipe2(variables, O_CLOEXEC) == 0 &&
+              pipe2(trouble, O_CLOEXEC) == 0);
+    int high = fcntl(ends[1], F_DUPFD_CLOEXEC, 700);
+    ck_assert_int_ge(high, 700);
+    (void)close(ends[1]);
+    spawn_remember(&origin);
+    const struct spawn_request req = {.path = "/bin/true",
+                                      .argv = argv,
+                                      .envp = envp,
+                                      .origin = &origin,
+                                      .report_fd = trouble[1],
+                                      .out_fd = -1,
+                                      .err_fd = -1,
+                                      .keep_fd = -1,
+                                      .env_fd = variables[0]};
+    ck_assert_int_eq(spawn_worker(&req, &pid, &pidfd, &err), 0);
+    (void)close(high);
+    struct pollfd hung_up = {.fd = ends[0]};
+    ck_assert_int_eq(poll(&hung_up, 1, 10000), 1);
+    ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+    (void)close(variables[1]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 128 + SIGKILL);
 }
 END_TEST
 
@@ -164,6 +210,7 @@ int main(void)
 {
     Suite *suite = suite_create("spawn");
     TCase *tc = fault_case(suite, "fast", 30);
-    tcase_add_loop_test(tc, test_spawn_starts_a_worker_or_says_why_not, 0, 3);
+    tcase_add_loop_test(tc, test_spawn_starts_a_worker_or_says_why_not, 0, 6);
+    tcase_add_test(tc, test_spawn_child_that_waits_keeps_nothing);
     return suite_run(suite);
 }

@@ -249,6 +249,7 @@ start_worker(struct job *j, const struct spawn_origin *origin, int local_rank)
                                 .out_fd = out[1],
                                 .err_fd = out[1],
                                 .keep_fd = -1,
+                                .env_fd = -1,
                                 .local_rank = local_rank,
                                 .watched = true};
     bool taken = standby_take(j->standby, &req, &pid, &pidfd);
