@@ -134,7 +134,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health drain_check said) \
-	$(call of,launcher/standby,standby policy command same_env order learn memory \
+	$(call of,launcher/standby,standby forks policy command same_env order learn memory \
 	prefetch runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange) rendezvous/proto/pmi \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \

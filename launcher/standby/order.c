@@ -68,6 +68,18 @@ int order_write(const struct spawn_request *req)
     return finish_file(f, fd);
 }
 
+int order_pair(int pair[2])
+{
+    int on = 1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0)
+        return 0;
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return -1;
+}
+
 int order_send(int chan, char byte, const int *fds, int n)
 {
     union {

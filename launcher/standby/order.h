@@ -23,11 +23,15 @@ int order_write(const struct spawn_request *req);
 /* The same with any bytes; `flags` are memfd_create(2)'s. */
 int order_file(const void *data, size_t len, unsigned flags);
 
+/* Two ends, the caller's: pair[0] is ours, and tells who sent a message. -1
+ * with errno. */
+int order_pair(int pair[2]);
+
 /* Sends `byte` with n descriptors, now or not at all. -1 with errno. */
 int order_send(int chan, char byte, const int *fds, int n);
 
 /*
- * Reads a message, and who sent it (0: not known; SO_PASSCRED must be set).
+ * Reads a message, and who sent it (0: not known), at our end of a pair.
  * Returns its length, 0 if the other end is closed, -1 if none is there.
  */
 ssize_t order_receive(int chan, char *text, size_t cap, pid_t *sender);

@@ -9,31 +9,29 @@
  * Failure modes, each of which means fresh starts:
  *   - The importer cannot start, says "no", or ends: said once, and for good.
  *   - A standby ends, or is no child of ours: forgotten, as its socket closes.
- *   - It does not answer an order within ANSWER_MS: it is killed, and so are
- *     all others, since they would hang in the same way.
+ *   - It does not answer an order within FORKS_ANSWER_MS: it is killed, and so
+ *     are all others, since they would hang in the same way.
  *   - An import may have seen what differs for this worker (same_env): said
  *     once.
  *   - Memory gets short: all are ended, at the next look. If it runs out
- * before, the kernel takes them first, by their oom_score_adj.
+ *     before, the kernel takes them first, by their oom_score_adj.
  */
 #include "launcher/standby/standby.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/proc/pidfd.h"
 #include "launcher/standby/command.h"
+#include "launcher/standby/forks.h"
 #include "launcher/standby/learn.h"
 #include "launcher/standby/memory.h"
 #include "launcher/standby/order.h"
@@ -47,23 +45,9 @@
 #include "rendezvous/net/helper.h"
 
 #define STANDBY_MAGIC 0x73746279u
-#define PROCESS_MAGIC 0x77616974u
-#define ANSWER_MS     500  /* of the loop's time; half a ms is usual */
 #define SAYS_MAX      300  /* bytes that an importer says at once */
 #define WORDS_MORE    11   /* "-c", the runner and its words */
 #define LOOK_MS       1000 /* how often memory is looked at */
-
-/* A standby, or one that is being forked. On the heap, since libuv closes its
- * handle later. */
-struct standby_process {
-    unsigned magic;
-    uv_poll_t poll;
-    struct standby *standby;
-    int chan;
-    pid_t pid; /* 0: it has not said that it is there */
-    int pidfd; /* if there is a pid */
-    int place;
-};
 
 struct standby {
     unsigned magic;
@@ -85,10 +69,10 @@ struct standby {
     char **envp;             /* of the imports, owned */
     int learn_fd;            /* --standby=auto; -1: the names are given */
     const char **learn_argv; /* of the worker that is being started, owned */
-    char learn_path[LEARN_PATH_MAX];  /* in it */
-    char program[16];                 /* command.program, as a word */
-    struct standby_process **waiting; /* conf->nproc of them, NULL: none */
-    int used;                         /* in the round that is being started */
+    char learn_path[LEARN_PATH_MAX]; /* in it */
+    char program[16];                /* command.program, as a word */
+    struct forks *forks;             /* owned */
+    int used;                        /* in the round that is being started */
     bool told_env;
     char list[PREFETCH_PATH_MAX]; /* "": none is kept */
     bool writes_list;             /* the node of group rank 0 */
@@ -103,107 +87,6 @@ static struct standby *standby_of(void *data)
     struct standby *s = data;
     ddp_assert(s != NULL && s->magic == STANDBY_MAGIC);
     return s;
-}
-
-/* -- standbys -------------------------------------------------------------- */
-
-static void on_process_closed(uv_handle_t *h)
-{
-    struct standby_process *w = h->data;
-    ddp_assert(w->magic == PROCESS_MAGIC);
-    w->magic = 0;
-    free(w);
-}
-
-/* What is left of it ends as its socket closes, unless it was taken. */
-static void forget(struct standby_process *w, bool kill)
-{
-    w->standby->waiting[w->place] = NULL;
-    if (w->pid != 0 && kill)
-        (void)pidfd_signal(w->pidfd, SIGKILL);
-    if (w->pid != 0 && kill)
-        (void)close(w->pidfd);
-    uv_close((uv_handle_t *)&w->poll, on_process_closed);
-    (void)close(w->chan);
-}
-
-static void forget_all(struct standby *s)
-{
-    for (int i = 0; i < s->conf->nproc; i++)
-        if (s->waiting[i] != NULL)
-            forget(s->waiting[i], true);
-}
-
-/* Until we reap it, the number of a child of ours is its own. */
-static bool is_living_child(pid_t pid)
-{
-    siginfo_t info = {.si_pid = 0};
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == 0;
-}
-
-static void on_standby(uv_poll_t *poll, int status, int events)
-{
-    struct standby_process *w = poll->data;
-    char byte;
-    pid_t sender = 0;
-    (void)events;
-    ddp_assert(w->magic == PROCESS_MAGIC);
-    ssize_t n = order_receive(w->chan, &byte, 1, &sender);
-    if (n < 0 && errno == EAGAIN && status == 0)
-        return;
-    if (n == 1 && w->pid == 0 && sender > 0 && is_living_child(sender)) {
-        w->pidfd = pidfd_of(sender);
-        if (w->pidfd >= 0) {
-            w->pid = sender;
-            return;
-        }
-    }
-    forget(w, true); /* it ended, or is none that can be watched */
-}
-
-/* One end for us, whose messages carry the pid of their sender. */
-static int open_pair(int pair[2])
-{
-    int on = 1;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-        return -1;
-    if (setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0)
-        return 0;
-    (void)close(pair[0]);
-    (void)close(pair[1]);
-    return -1;
-}
-
-/* Asks for the standby of one place; without, its worker is started afresh. */
-static void ask_for(struct standby *s, int place)
-{
-    int pair[2];
-    struct standby_process *w = calloc(1, sizeof(*w));
-    if (w == NULL || open_pair(pair) != 0) {
-        free(w);
-        return;
-    }
-    *w = (struct standby_process){
-        .magic = PROCESS_MAGIC, .standby = s, .chan = pair[0], .place = place};
-    bool ok = order_send(s->chan, 'f', &pair[1], 1) == 0 &&
-              uv_poll_init(s->loop, &w->poll, w->chan) == 0;
-    (void)close(pair[1]);
-    if (!ok) {
-        (void)close(w->chan);
-        free(w);
-        return;
-    }
-    w->poll.data = w;
-    (void)uv_poll_start(&w->poll, UV_READABLE, on_standby); /* cannot fail */
-    s->waiting[place] = w;
-}
-
-static void ask_for_missing(struct standby *s)
-{
-    for (int i = 0; i < s->conf->nproc; i++)
-        if (s->waiting[i] == NULL)
-            ask_for(s, i);
 }
 
 /* -- the importer ---------------------------------------------------------- */
@@ -229,9 +112,13 @@ static void end_all(struct standby *s)
 {
     (void)uv_timer_stop(&s->look);
     close_channel(s);
-    forget_all(s);
-    if (s->importer > 0)
-        (void)kill(s->importer, SIGKILL); /* not reaped yet */
+    forks_end(s->forks);
+    if (s->importer <= 0)
+        return;
+    /* Idle, it would not die before others leave it the CPU. */
+    (void)sched_setscheduler(s->importer, SCHED_OTHER,
+                             &(struct sched_param){0});
+    (void)kill(s->importer, SIGKILL); /* not reaped yet */
 }
 
 static void on_look(uv_timer_t *timer)
@@ -283,7 +170,7 @@ static void on_ready(struct standby *s, const char *numbers)
              "left out",
              modules, modules == 1 ? " is" : "s are", kib / 1024, left_out);
     if (standby_policy_ready(&s->policy) == STANDBY_WANT_FORKS)
-        ask_for_missing(s);
+        forks_fill(s->forks, s->chan);
 }
 
 static void on_importer(uv_poll_t *poll, int status, int events)
@@ -448,7 +335,7 @@ static void import(struct standby *s)
         return;
     }
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    bool ok = names >= 0 && null >= 0 && open_pair(pair) == 0;
+    bool ok = names >= 0 && null >= 0 && order_pair(pair) == 0;
     /* The importer inherits them; nothing else is started meanwhile. */
     ok = ok && fcntl(pair[1], F_SETFD, 0) == 0 &&
          start_importer(s, pair[1], names, null) == 0;
@@ -479,60 +366,13 @@ static void act(struct standby *s, enum standby_want want)
         import(s);
         return;
     case STANDBY_WANT_FORKS:
-        ask_for_missing(s);
+        forks_fill(s->forks, s->chan);
         return;
     }
     DDP_WRONG("want");
 }
 
 /* -- taking one ------------------------------------------------------------ */
-
-/* A stdin as spawn_worker would leave it to this worker: *fd is to be closed if
- * it is not ours. */
-static int open_stdin(const struct spawn_request *req)
-{
-    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
-        return STDIN_FILENO;
-    return open("/dev/null", O_RDONLY | O_CLOEXEC);
-}
-
-static bool give_order(const struct standby_process *w,
-                       const struct spawn_request *req)
-{
-    int in = open_stdin(req);
-    int order = order_write(req);
-    const int fds[ORDER_FDS] = {
-        order,
-        in,
-        req->out_fd >= 0 ? req->out_fd : STDOUT_FILENO,
-        req->err_fd >= 0 ? req->err_fd : STDERR_FILENO,
-    };
-    bool sent =
-        in >= 0 && order >= 0 && order_send(w->chan, 'o', fds, ORDER_FDS) == 0;
-    if (order >= 0)
-        (void)close(order); /* it has a copy */
-    if (in > STDIN_FILENO)
-        (void)close(in);
-    return sent;
-}
-
-/* The byte that says: it has its streams, its session and its order. */
-static bool answers(const struct standby_process *w)
-{
-    struct pollfd p = {.fd = w->chan, .events = POLLIN};
-    int64_t until_us = mono_now_us() + ANSWER_MS * MONO_MS;
-    char byte = '\0';
-    pid_t sender;
-    for (;;) {
-        int ms = (int)mono_ms_until(mono_now_us(), until_us);
-        int n = poll(&p, 1, ms);
-        if (n == 0 || (n < 0 && errno != EINTR))
-            return false;
-        if (n > 0)
-            return order_receive(w->chan, &byte, 1, &sender) == 1 &&
-                   byte == 'k' && sender == w->pid;
-    }
-}
 
 static bool sees_the_same(struct standby *s, const struct spawn_request *req)
 {
@@ -574,23 +414,17 @@ bool standby_take(void *standby,
                   int *pidfd)
 {
     struct standby *s = standby_of(standby);
-    ddp_assert(req->local_rank >= 0 && req->local_rank < s->conf->nproc);
-    struct standby_process *w = s->waiting[req->local_rank];
     learn(s, req);
-    if (w == NULL || w->pid == 0 || !is_living_child(w->pid) ||
-        !sees_the_same(s, req))
+    if (!forks_has(s->forks, req->local_rank) || !sees_the_same(s, req))
         return false;
-    if (!give_order(w, req) || !answers(w)) {
+    if (!forks_take(s->forks, req, pid, pidfd)) {
         log_info("standby with local rank %d does not answer within %d ms; "
                  "the workers of this round are started afresh",
-                 req->local_rank, ANSWER_MS);
-        forget_all(s);
+                 req->local_rank, FORKS_ANSWER_MS);
+        forks_end(s->forks);
         return false;
     }
-    *pid = w->pid;
-    *pidfd = w->pidfd;
     s->used++;
-    forget(w, false);
     return true;
 }
 
@@ -702,12 +536,8 @@ pid_t standby_session(const struct standby *s)
 
 int standby_ready(const struct standby *s)
 {
-    int n = 0;
-    if (s == NULL || s->policy.state == STANDBY_OFF)
-        return -1;
-    for (int i = 0; i < s->conf->nproc; i++)
-        n += s->waiting[i] != NULL && s->waiting[i]->pid != 0;
-    return n;
+    bool none = s == NULL || s->policy.state == STANDBY_OFF;
+    return none ? -1 : forks_count(s->forks);
 }
 
 void standby_stop(struct standby *s)
@@ -752,9 +582,7 @@ struct standby *standby_new(uv_loop_t *loop,
     if (conf->standby[0] == '\0' || conf->preflight)
         return NULL;
     struct standby *s = calloc(1, sizeof(*s));
-    struct standby_process **waiting =
-        calloc((size_t)conf->nproc, sizeof(*waiting));
-    if (s == NULL || waiting == NULL)
+    if (s == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for standbys");
     *s = (struct standby){.magic = STANDBY_MAGIC,
                           .loop = loop,
@@ -764,8 +592,7 @@ struct standby *standby_new(uv_loop_t *loop,
                           .learn_fd = -1,
                           .session = -1,
                           .chan = -1,
-                          .places = same_env_places(conf->virtual_local_rank),
-                          .waiting = waiting};
+                          .places = same_env_places(conf->virtual_local_rank)};
     find_reason(s, why);
     if (why[0] == '\0' && strcmp(conf->standby, "auto") == 0) {
         s->learn_fd = learn_open();
@@ -775,10 +602,10 @@ struct standby *standby_new(uv_loop_t *loop,
     }
     if (why[0] != '\0') {
         log_info("no standbys, workers are started afresh: %s", why);
-        free(waiting);
         free(s);
         return NULL;
     }
+    s->forks = forks_new(loop, conf->nproc);
     (void)snprintf(s->program, sizeof(s->program), "%d", s->command.program);
     prefetch_path(conf->exec_path, conf->argv[s->command.program], s->list);
     if (s->list[0] != '\0')

@@ -1,6 +1,7 @@
 /* clang-format off */
 /* links: tests/lib/fault tests/lib/fault_each */
-/* links: launcher/standby/standby launcher/standby/policy */
+/* links: launcher/standby/standby launcher/standby/forks */
+/* links: launcher/standby/policy */
 /* links: launcher/standby/command launcher/standby/same_env */
 /* links: launcher/standby/order launcher/standby/runner */
 /* links: launcher/standby/learn launcher/standby/prefetch launcher/hw/cpus */
@@ -21,6 +22,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -454,6 +456,39 @@ START_TEST(test_standby_ends_if_no_round_can_follow)
 }
 END_TEST
 
+static bool set_policy(pid_t pid, int policy)
+{
+    const struct sched_param normal = {.sched_priority = 0};
+    return sched_setscheduler(pid, policy, &normal) == 0;
+}
+
+/* A busy machine has no time for it, also not to die. */
+static int run_idle(void *ctx)
+{
+    static struct job j;
+    struct spawn_origin origin;
+    siginfo_t info;
+    (void)ctx;
+    spawn_remember(&origin);
+    open_job(&j, &origin);
+    wait_for_standbys(&j, 2, LIMIT);
+    pid_t importer = standby_importer(j.standby);
+    bool may = set_policy(importer, SCHED_IDLE) &&
+               set_policy(importer, SCHED_OTHER); /* not every user may */
+    bool is_idle = set_policy(importer, SCHED_IDLE);
+    standby_stop(j.standby);
+    bool ended = waitid(P_PID, (id_t)importer, &info, WEXITED | WNOWAIT) == 0;
+    int policy = sched_getscheduler(importer);
+    bool right = is_idle && policy == (may ? SCHED_OTHER : SCHED_IDLE);
+    return close_job(&j) && ended && right ? TAKEN : NO_WORKER;
+}
+
+START_TEST(test_standby_importer_of_idle_priority_dies_at_once)
+{
+    fault_one("test", "", run_idle, judge_last, NULL);
+}
+END_TEST
+
 static void setup(void)
 {
     (void)unsetenv("HOME"); /* no list of files, so no thread */
@@ -490,5 +525,6 @@ int main(int argc, char **argv)
     tcase_add_test(tc, test_standby_with_another_environment_is_not_taken);
     tcase_add_test(tc, test_standby_gives_its_memory_back_if_there_is_little);
     tcase_add_test(tc, test_standby_ends_if_no_round_can_follow);
+    tcase_add_test(tc, test_standby_importer_of_idle_priority_dies_at_once);
     return suite_run(suite);
 }
