@@ -109,7 +109,7 @@ CORE   := $(call of,rendezvous/core,ranks budget note) \
 	states last_lease) \
 	$(call of,rendezvous/base,quota signals_name)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
-CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
+CONN   := $(call of,rendezvous/net,conn conn_in conn_out pool)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \

@@ -10,7 +10,7 @@
  * a full queue, which means that the peer does not read. The last is told from
  * the loop (finish_timer), never during a call of the owner's. Ends that nobody
  * is told of: the owner's conn_close and conn_finish. Memory is freed in
- * on_handle_closed, when libuv has let go of both handles.
+ * conn_let_go, when libuv has let go of both handles, and the pool of the job.
  */
 #include <stdlib.h>
 
@@ -19,9 +19,8 @@
 
 #define FINISH_MS 2000
 
-static void on_handle_closed(uv_handle_t *h)
+void conn_let_go(struct conn *c)
 {
-    struct conn *c = conn_of(h->data);
     if (--c->open_handles > 0)
         return;
     buf_free(&c->in);
@@ -31,6 +30,11 @@ static void on_handle_closed(uv_handle_t *h)
     tls_free(c->tls);
     c->magic = 0;
     free(c);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    conn_let_go(conn_of(h->data));
 }
 
 /* Ends it for all that have a duplicate of the socket, too: connect(2) with
@@ -141,7 +145,8 @@ static void start_write(struct conn *c)
 
 void conn_flush(struct conn *c)
 {
-    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing)
+    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing ||
+        c->tls_at == CONN_TLS_AWAY)
         return;
     encrypt(c);
     if (buf_len(&c->waiting) == 0)
@@ -256,9 +261,9 @@ void conn_finish(struct conn *c)
 {
     if (!conn_is_in_use(c))
         return;
-    bool connected = c->life != CONN_CONNECTING;
+    bool can_say = c->life != CONN_CONNECTING && c->tls_at != CONN_TLS_AWAY;
     c->life = CONN_FINISHING;
-    if (!connected) {
+    if (!can_say) {
         conn_lose(c, false, false, "the connection was closed");
         return;
     }
