@@ -263,7 +263,8 @@ void conf_free(struct conf *c);
 bool conf_shares_port(const struct conf *c);
 
 /* The endpoints for people: "a port 29500, b port 29500". Of many, the first
- * ones and how many more there are. */
+ * ones and how many more there are. Port 0, which only one that is alone has:
+ * "a free port of a". */
 #define CONF_ENDPOINTS_TEXT_MAX 900
 void conf_endpoints_text(const struct conf *c,
                          char text[CONF_ENDPOINTS_TEXT_MAX]);

@@ -15,8 +15,11 @@ void conf_endpoints_text(const struct conf *c,
     for (int i = 0; i < c->endpoints_len; i++) {
         char one[sizeof(c->endpoints[0].host) + 24];
         const struct conf_endpoint *e = &c->endpoints[i];
-        int len = snprintf(one, sizeof(one), "%s%s port %d", /* fits */
-                           i > 0 ? ", " : "", e->host, e->port);
+        int len = e->port == 0 ? snprintf(one, sizeof(one), /* fits */
+                                          "a free port of %s", e->host)
+                               : snprintf(one, sizeof(one), /* fits */
+                                          "%s%s port %d", i > 0 ? ", " : "",
+                                          e->host, e->port);
         if (used + (size_t)len + MORE_MAX > CONF_ENDPOINTS_TEXT_MAX) {
             (void)snprintf(text + used, CONF_ENDPOINTS_TEXT_MAX - used,
                            ", and %d more", c->endpoints_len - i); /* fits */

@@ -156,7 +156,7 @@ static const struct {
      "h port 7", CONF_FAILOVER_AUTO},
     {"--nnodes=2 --node_rank=1 --master_addr=h", "h port 29500",
      CONF_FAILOVER_OFF},
-    {"", "127.0.0.1 port 0", CONF_FAILOVER_OFF},
+    {"", "a free port of 127.0.0.1", CONF_FAILOVER_OFF},
     {"--nnodes=2 --rdzv_endpoint=a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1,j:1,k:1,"
      "l:1,m:1,n:1,o:1,p:1",
      "a port 1, b port 1, c port 1, d port 1, e port 1, f port 1, g port 1, h "
