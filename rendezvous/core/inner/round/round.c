@@ -117,7 +117,8 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
 {
     bool counts = run->round.blame == BLAME_WORKER;
     if (run->round.blame == BLAME_BOTH)
-        note(r, NOTE_refund, run, run->report.root.node, "a node was lost");
+        note(r, NOTE_refund, run, run->report.root.node,
+             "a node was lost or left");
     *loop = budget_round_over(&run->budget, counts, run->round.progressed);
     if (!counts)
         return true;
