@@ -6,14 +6,15 @@
  *
  * Failure modes:
  *  - A worker says nonsense, half a line, or more than it may: its connection
- * is closed, and if it had called MPI_Init it has failed.
+ *    is closed, and if it had called MPI_Init it has failed.
  *  - It does not read its answers: nothing more is read from it, so that it
  *    waits for itself. Only OUT_MAX bytes are kept for it.
  *  - It says much: one read of at most PMI_LINE_MAX bytes is done in each turn
  *    of the loop, so that the others have theirs.
  *  - It closes the socket: that is no failure, since the kernel closes it
- * before the end of a process is told, and since a program may have closed all
- * that it does not know.
+ *    before the end of a process is told, and since a program may have closed
+ *    all that it does not know. libuv has an error for it if an answer was
+ *    unread.
  */
 #include "launcher/mpi/mpi.h"
 
@@ -24,6 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "launcher/mpi/channel.h"
 #include "launcher/mpi/exchange.h"
 #include "launcher/mpi/space.h"
 #include "rendezvous/base/log.h"
@@ -32,9 +34,6 @@
 #define LINK_MAGIC 0x6c696e6bu
 #define OUT_MAX    65536
 #define LOOK_MAX   16 /* reads of one worker's socket before an end is judged */
-#define CODE_EARLY                                                             \
-    1 /* in place of 0, of a worker that should not have ended                 \
-       */
 
 /* The socket of one worker. On the heap, since libuv closes its handle later.
  */
@@ -133,31 +132,19 @@ static void end_link(struct mpi *m, int local_rank, int why)
     break_link(m, local_rank, text);
 }
 
-/* What the socket takes. -1: errno. */
-static int flush(struct mpi_link *l)
-{
-    while (buf_len(&l->out) > 0) {
-        ssize_t n = send(l->fd, buf_head(&l->out), buf_len(&l->out),
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return errno == EAGAIN ? 0 : -1;
-        buf_take(&l->out, (size_t)n);
-    }
-    return 0;
-}
-
 static void say(void *ctx, int local_rank, const struct pmi_answer *a)
 {
     struct mpi *m = mpi_of(ctx);
     struct mpi_link *l = m->links[local_rank];
     if (l == NULL)
         return; /* it has closed its end */
-    if (buf_put(&l->out, a->line, a->len) != 0)
+    if (buf_put(&l->out, a->line, a->len) != 0) {
         break_link(m, local_rank, "it does not read the answers of PMI");
-    else if (flush(l) != 0)
-        end_link(m, local_rank, errno);
+        return;
+    }
+    int why = channel_send(l->fd, &l->out);
+    if (why != 0)
+        end_link(m, local_rank, why);
     else
         watch(l);
 }
@@ -192,26 +179,26 @@ static bool take_command(struct mpi *m, int local_rank)
 static bool read_link(struct mpi *m, int local_rank)
 {
     struct mpi_link *l = m->links[local_rank];
-    size_t room = PMI_LINE_MAX - buf_len(&l->in);
-    uint8_t *at = buf_reserve(&l->in, room);
-    if (at == NULL) {
-        break_link(m, local_rank, "no memory for what it says");
+    int why = channel_read(l->fd, &l->in, PMI_LINE_MAX - buf_len(&l->in));
+    if (why == EAGAIN)
+        return false;
+    if (why != 0) {
+        end_link(m, local_rank, why);
         return false;
     }
-    ssize_t n;
-    do
-        n = recv(l->fd, at, room, MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN)
-        return false;
-    if (n <= 0) {
-        end_link(m, local_rank, n < 0 ? errno : EPIPE);
-        return false;
-    }
-    buf_commit(&l->in, (size_t)n);
     while (take_command(m, local_rank))
         ;
     return m->links[local_rank] != NULL && buf_len(&l->out) == 0;
+}
+
+/* What the worker has said so far. */
+static void look(struct mpi *m, int local_rank)
+{
+    for (int n = 0; n < LOOK_MAX; n++) {
+        const struct mpi_link *l = m->links[local_rank];
+        if (l == NULL || buf_len(&l->out) > 0 || !read_link(m, local_rank))
+            return;
+    }
 }
 
 static void on_link(uv_poll_t *poll, int status, int events)
@@ -220,8 +207,14 @@ static void on_link(uv_poll_t *poll, int status, int events)
     struct mpi *m = l->mpi;
     int local_rank = l->local_rank;
     (void)events;
-    if (status != 0 || flush(l) != 0) {
-        end_link(m, local_rank, status != 0 ? -status : errno);
+    if (status != 0) { /* it has gone, with an answer unread */
+        look(m, local_rank);
+        close_link(m, local_rank);
+        return;
+    }
+    int why = channel_send(l->fd, &l->out);
+    if (why != 0) {
+        end_link(m, local_rank, why);
         return;
     }
     if (buf_len(&l->out) == 0) {
@@ -246,6 +239,12 @@ static void fail(void *ctx, int local_rank, int code, const char *why)
     m->handler->on_failed(m->ctx, &w);
 }
 
+static void warn(void *ctx, int local_rank, const char *why)
+{
+    log_warnx("rank %lld: %s", (long long)(mpi_of(ctx)->base_rank + local_rank),
+              why);
+}
+
 static void fence(void *ctx, const void *fresh, size_t len)
 {
     struct mpi *m = mpi_of(ctx);
@@ -267,6 +266,7 @@ static void name_over_nodes(void *ctx,
 static const struct space_handler space_handler = {
     .say = say,
     .fail = fail,
+    .warn = warn,
     .fence = fence,
     .name = name_over_nodes,
 };
@@ -400,16 +400,6 @@ void mpi_started(struct mpi *m, int local_rank, pid_t pid)
         m->pids[local_rank] = pid;
 }
 
-/* What the worker has said so far. */
-static void look(struct mpi *m, int local_rank)
-{
-    for (int n = 0; n < LOOK_MAX; n++) {
-        const struct mpi_link *l = m->links[local_rank];
-        if (l == NULL || buf_len(&l->out) > 0 || !read_link(m, local_rank))
-            return;
-    }
-}
-
 void mpi_ended(struct mpi *m, struct agent_worker *w)
 {
     if (m == NULL)
@@ -424,7 +414,7 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     close_link(m, w->local_rank);
     const char *why = failed ? NULL : space_ended(&m->space, w->local_rank);
     if (why != NULL) {
-        w->code = CODE_EARLY;
+        w->code = SPACE_CODE_EARLY;
         w->text = why;
     }
 }

@@ -7,15 +7,15 @@
  *  - A worker breaks the protocol: it is LOST. If it had called MPI_Init the
  *    others count on it, so it has failed.
  *  - A worker ends with 0 between MPI_Init and MPI_Finalize, or before MPI_Init
- *    while others wait: it has failed, or they would wait for ever. Workers
- * that end otherwise are the agent's matter.
+ *    while others have called it: it has failed, or they would wait for ever.
+ *    Workers that end otherwise are the agent's matter.
  *  - A worker will never come, and only those of other nodes wait: this node
  *    brings REFUSAL to the first barrier, and the first that waits has failed.
  *  - The other nodes cannot be reached, or say what cannot be: the first worker
  *    that waits for them has failed.
  *  - Memory, or a bound: a put or a publish is answered with an error, which
- * the library tells the program. A failure ends the round, so only the first
- * one is told.
+ *    the library tells the program. A failure ends the round, so only the first
+ *    one is told.
  */
 #include "launcher/mpi/space.h"
 
@@ -27,6 +27,8 @@
 
 #define CODE_OF_ABORT_0 1    /* MPI_Abort(comm, 0) is a failure as well */
 #define REFUSAL         '\n' /* in place of the new keys: an empty line */
+#define ENDED_WITHOUT_INIT                                                     \
+    "it ended with 0 and without MPI_Init, for which other ranks wait"
 
 static struct space_client *client_of(struct space *s, int local_rank)
 {
@@ -46,6 +48,28 @@ static void fail(struct space *s, int local_rank, int code, const char *why)
         return;
     s->failed = true;
     s->handler->fail(s->ctx, local_rank, code, why);
+}
+
+/* The reasons for `warn`. */
+enum reason {
+    REASON_SPAWN,
+    REASON_KEY,
+    REASON_ROOM,
+};
+
+static void warn(struct space *s, int local_rank, enum reason reason)
+{
+    static const char *const whys[] = {
+        [REASON_SPAWN] = "MPI_Comm_spawn is refused: ddprun starts no further "
+                         "processes for an MPI program",
+        [REASON_KEY] = "a key of PMI is refused: it has a '='",
+        [REASON_ROOM] = "a key or a name of PMI is refused: the new keys of a "
+                        "node between two barriers have 4 MiB, all keys of a "
+                        "round 256 MiB",
+    };
+    if ((s->warned & 1u << reason) == 0)
+        s->handler->warn(s->ctx, local_rank, whys[reason]);
+    s->warned |= 1u << reason;
 }
 
 /* -- a round --------------------------------------------------------------- */
@@ -81,11 +105,13 @@ void space_begin(struct space *s,
     kvs_free(&s->keys);
     kvs_free(&s->names);
     buf_take(&s->fresh, buf_len(&s->fresh));
-    memset(s->clients, 0, (size_t)s->nproc * sizeof(*s->clients));
+    for (int i = 0; i < s->nproc; i++)
+        s->clients[i] = (struct space_client){.uninit = true};
     s->nodes = nodes;
     s->world_size = world_size;
-    s->waiting = 0;
+    s->waiting = s->inside = s->absent = 0;
     s->fencing = s->fenced = s->failed = false;
+    s->warned = 0;
     s->cut_off[0] = '\0';
     (void)snprintf(s->kvsname, sizeof(s->kvsname), /* fits */
                    "ddprun_%.32s_%lld", instance, (long long)round);
@@ -97,16 +123,35 @@ void space_begin(struct space *s,
 
 /* -- failures -------------------------------------------------------------- */
 
-/* This worker will never come into the barrier. */
-static bool never_comes(const struct space_client *c)
+static bool is_inside(enum space_client_state state)
 {
-    return c->state == SPACE_LOST || (c->state == SPACE_NEW && c->ended);
+    return state == SPACE_IDLE || state == SPACE_BARRIER ||
+           state == SPACE_ASKING;
 }
 
+static void
+enter(struct space *s, struct space_client *c, enum space_client_state to)
+{
+    s->inside += is_inside(to) - is_inside(c->state);
+    c->state = to;
+    c->uninit = c->uninit && !is_inside(to);
+}
+
+static bool ended_without_init(const struct space_client *c)
+{
+    return c->ended && c->uninit;
+}
+
+/* Others count on a worker that will never come. */
 static void blame_absent(struct space *s)
 {
-    for (int i = 0; i < s->nproc && s->waiting > 0; i++)
-        if (never_comes(&s->clients[i])) {
+    if (s->absent == 0 || s->inside == 0)
+        return;
+    for (int i = 0; i < s->nproc; i++)
+        if (ended_without_init(&s->clients[i])) {
+            fail(s, i, SPACE_CODE_EARLY, ENDED_WITHOUT_INIT);
+            return;
+        } else if (s->clients[i].state == SPACE_LOST && s->waiting > 0) {
             fail(s, i, ddp_code_exit(DDP_E_PROTO),
                  "other ranks wait for this one in a barrier of PMI, which it "
                  "can reach no more");
@@ -137,7 +182,8 @@ void space_broke(struct space *s, int local_rank, const char *why)
     if (was == SPACE_LOST)
         return;
     s->waiting -= was == SPACE_BARRIER;
-    c->state = SPACE_LOST;
+    s->absent += !ended_without_init(c);
+    enter(s, c, SPACE_LOST);
     if (was != SPACE_NEW && was != SPACE_FINAL) {
         fail(s, local_rank, ddp_code_exit(DDP_E_PROTO), why);
         return;
@@ -161,11 +207,11 @@ const char *space_ended(struct space *s, int local_rank)
         return NULL;
     case SPACE_NEW:
     case SPACE_LOST:
+        if (!c->uninit)
+            return NULL;
+        s->absent += c->state == SPACE_NEW;
         refuse_barrier(s);
-        return s->waiting == 0 || s->failed
-                   ? NULL
-                   : "it ended with 0 and without MPI_Init, for which other "
-                     "ranks wait";
+        return s->inside == 0 || s->failed ? NULL : ENDED_WITHOUT_INIT;
     case SPACE_IDLE:
     case SPACE_BARRIER:
     case SPACE_ASKING:
@@ -254,15 +300,18 @@ static void
 on_put(struct space *s, int local_rank, const struct pmi_request *req)
 {
     const char *why = NULL;
-    if (is_foreign(s, req))
+    if (is_foreign(s, req)) {
         why = "unknown_kvsname";
-    else if (memchr(req->key.at, '=', req->key.len) != NULL)
+    } else if (memchr(req->key.at, '=', req->key.len) != NULL) {
         why = "bad_key"; /* other nodes would read another one: take_pair */
-    else if (add_fresh(s, req->key, req->value) != 0 ||
-             kvs_put(&s->keys, req->key, req->value) != 0)
+        warn(s, local_rank, REASON_KEY);
+    } else if (add_fresh(s, req->key, req->value) != 0 ||
+               kvs_put(&s->keys, req->key, req->value) != 0) {
         why = "no_room_for_more_keys";
-    else if (s->nodes > 1)
+        warn(s, local_rank, REASON_ROOM);
+    } else if (s->nodes > 1) {
         buf_commit(&s->fresh, req->key.len + req->value.len + 2);
+    }
     say_done(s, local_rank, PMI_PUT, why);
 }
 
@@ -290,7 +339,7 @@ on_get(struct space *s, int local_rank, const struct pmi_request *req)
     } else if (s->mapped) {
         say_mapping(s, local_rank);
     } else {
-        c->state = SPACE_ASKING;
+        enter(s, c, SPACE_ASKING);
         c->asks = PMI_GET;
         blame_cut_off(s);
     }
@@ -324,7 +373,7 @@ void space_told_nodes(struct space *s, const char *lines, size_t len)
     for (int i = 0; i < s->nproc; i++)
         if (s->clients[i].state == SPACE_ASKING &&
             s->clients[i].asks == PMI_GET) {
-            s->clients[i].state = SPACE_IDLE;
+            enter(s, &s->clients[i], SPACE_IDLE);
             say_mapping(s, i);
         }
 }
@@ -337,7 +386,7 @@ static void release(struct space *s)
     s->fencing = false;
     for (int i = 0; i < s->nproc; i++)
         if (s->clients[i].state == SPACE_BARRIER)
-            s->clients[i].state = SPACE_IDLE;
+            enter(s, &s->clients[i], SPACE_IDLE);
         else
             ddp_assert(s->clients[i].state == SPACE_LOST);
     for (int i = 0; i < s->nproc; i++)
@@ -347,7 +396,7 @@ static void release(struct space *s)
 
 static void on_barrier(struct space *s, int local_rank)
 {
-    client_of(s, local_rank)->state = SPACE_BARRIER;
+    enter(s, client_of(s, local_rank), SPACE_BARRIER);
     s->waiting++;
     if (s->waiting < s->nproc) {
         blame_absent(s);
@@ -428,7 +477,7 @@ void space_named(struct space *s,
     struct space_client *c = client_of(s, local_rank);
     if (c->state != SPACE_ASKING)
         return; /* LOST meanwhile */
-    c->state = SPACE_IDLE;
+    enter(s, c, SPACE_IDLE);
     say_named(s, local_rank, c->asks, found, value);
 }
 
@@ -438,7 +487,7 @@ on_name(struct space *s, int local_rank, const struct pmi_request *req)
     struct space_client *c = client_of(s, local_rank);
     const struct kvs_entry *e = kvs_get(&s->names, req->service);
     if (s->nodes > 1) {
-        c->state = SPACE_ASKING;
+        enter(s, c, SPACE_ASKING);
         c->asks = req->op;
         s->handler->name(s->ctx, local_rank, req->op, req->service, req->port);
         blame_cut_off(s);
@@ -449,11 +498,11 @@ on_name(struct space *s, int local_rank, const struct pmi_request *req)
     } else if (req->op == PMI_UNPUBLISH_NAME) {
         say_named(s, local_rank, req->op, kvs_remove(&s->names, req->service),
                   req->port);
+    } else if (kvs_put(&s->names, req->service, req->port) == 0) {
+        say_done(s, local_rank, req->op, NULL);
     } else {
-        say_done(s, local_rank, req->op,
-                 kvs_put(&s->names, req->service, req->port) == 0
-                     ? NULL
-                     : "no_room_for_more_names");
+        warn(s, local_rank, REASON_ROOM);
+        say_done(s, local_rank, req->op, "no_room_for_more_names");
     }
 }
 
@@ -462,9 +511,10 @@ on_name(struct space *s, int local_rank, const struct pmi_request *req)
 static void on_init(struct space *s, int local_rank, int64_t version)
 {
     struct pmi_answer a;
-    client_of(s, local_rank)->state = SPACE_IDLE;
+    enter(s, client_of(s, local_rank), SPACE_IDLE);
     pmi_answer_init(&a, version);
     s->handler->say(s->ctx, local_rank, &a);
+    blame_absent(s);
 }
 
 /* What needs no state at all. */
@@ -484,6 +534,8 @@ static void on_question(struct space *s, int local_rank, enum pmi_op op)
 static void refuse(struct space *s, int local_rank, enum pmi_op op)
 {
     struct pmi_answer a;
+    if (op == PMI_SPAWN)
+        warn(s, local_rank, REASON_SPAWN);
     pmi_answer_refuse(&a, op);
     s->handler->say(s->ctx, local_rank, &a);
 }
@@ -529,7 +581,7 @@ answer(struct space *s, int local_rank, const struct pmi_request *req)
         on_abort(s, local_rank, req->number);
         return;
     case PMI_FINALIZE:
-        client_of(s, local_rank)->state = SPACE_FINAL;
+        enter(s, client_of(s, local_rank), SPACE_FINAL);
         say_done(s, local_rank, req->op, NULL);
         return;
     }

@@ -15,8 +15,10 @@
  *     protocol        LOST       LOST, fails  ..        ..        LOST    -
  *     ends with 0     (noted)    fails        fails     fails     - (noted)
  *
- * ASKING waits for the other nodes. LOST and NEW fail once another worker waits
- * in the barrier, if their process has ended or will not be heard any more.
+ * ASKING waits for the other nodes. A worker that has ended with 0 and
+ * without MPI_Init fails once another one of this node has called it, which may
+ * wait for it in shared memory; one that is LOST and lives, once another one
+ * waits in the barrier.
  *
  * Over several nodes a barrier also carries the keys that are new on each of
  * them: `fence` is called with this node's once all workers here are in it, and
@@ -41,6 +43,7 @@
 
 #define SPACE_KVSNAME_MAX 64
 #define SPACE_WHY_MAX     300
+#define SPACE_CODE_EARLY  1 /* of a worker that ended with 0 and should not */
 
 struct space_handler {
     /* The answer to a worker's command, borrowed for the call. */
@@ -48,6 +51,9 @@ struct space_handler {
     /* The worker has failed for all, with this exit code (1 to 255). It may
      * live, or may have ended with 0. */
     void (*fail)(void *ctx, int local_rank, int code, const char *why);
+    /* What the worker asked for is refused, and its library may not say why:
+     * each reason once a round. */
+    void (*warn)(void *ctx, int local_rank, const char *why);
     /* Several nodes only: all workers here are in the barrier, or one will
      * never come. space_fenced follows. */
     void (*fence)(void *ctx, const void *fresh, size_t len);
@@ -72,6 +78,7 @@ enum space_client_state {
 struct space_client {
     enum space_client_state state;
     enum pmi_op asks; /* ASKING: get (the mapping) or a name */
+    bool uninit;      /* NEW, or was so when it was LOST */
     bool ended;       /* its process, with 0 */
 };
 
@@ -85,9 +92,12 @@ struct space {
     char kvsname[SPACE_KVSNAME_MAX];
     struct space_client *clients; /* nproc, owned */
     int waiting;                  /* of them in BARRIER */
+    int inside;                   /* in IDLE, BARRIER or ASKING */
+    int absent;                   /* LOST, or ended without MPI_Init */
     bool fencing;                 /* all wait for space_fenced */
     bool fenced;                  /* `fence` was called in this round */
     bool failed;                  /* `fail` was called: once a round */
+    unsigned warned;              /* a bit for each reason */
     struct kvs keys;
     struct kvs names;            /* one node only */
     struct buf fresh;            /* "KEY=VALUE\n" ..., since the last barrier */

@@ -131,12 +131,12 @@ bad(struct ddp_err *err, const char *what, struct pmi_text text)
     return PMI_BAD;
 }
 
-/* Stores the word if the command has it; sets its bit. False: it is too long,
- * or no number. */
-static bool take_word(struct pmi_request *req,
-                      struct pmi_text name,
-                      struct pmi_text value,
-                      unsigned *has)
+/* Stores the word if the command has it; sets its bit. */
+static enum pmi_status take_word(struct pmi_request *req,
+                                 struct pmi_text name,
+                                 struct pmi_text value,
+                                 unsigned *has,
+                                 struct ddp_err *err)
 {
     const struct {
         const char *name;
@@ -153,16 +153,25 @@ static bool take_word(struct pmi_request *req,
     const char *number = ops[req->op].number;
     if (number != NULL && is_text(name, number)) {
         *has |= HAS_NUMBER;
-        return read_number(value, &req->number);
+        return read_number(value, &req->number)
+                   ? PMI_DONE
+                   : bad(err, "a PMI command with a value that is no number",
+                         value);
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (!is_text(name, texts[i].name))
             continue;
         *has |= texts[i].bit;
         *texts[i].to = value;
-        return value.len >= texts[i].min && value.len <= texts[i].max;
+        if (value.len >= texts[i].min && value.len <= texts[i].max)
+            return PMI_DONE;
+        (void)ddp_err_set(err, DDP_E_PROTO,
+                          "a PMI command whose %s has %zu bytes; it may have "
+                          "%zu to %zu",
+                          texts[i].name, value.len, texts[i].min, texts[i].max);
+        return PMI_BAD;
     }
-    return true;
+    return PMI_DONE;
 }
 
 static bool find_op(struct pmi_text name, enum pmi_op *op)
@@ -190,11 +199,8 @@ read_command(struct pmi_text line, struct pmi_request *req, struct ddp_err *err)
         if (word.len == 0)
             break;
         if (split_word(word, &name, &value) &&
-            !take_word(req, name, value, &has))
-            return bad(err,
-                       "a PMI command with a value that is too long, too "
-                       "short, or no number",
-                       line);
+            take_word(req, name, value, &has, err) != PMI_DONE)
+            return PMI_BAD;
     }
     if ((has & ops[req->op].needs) != ops[req->op].needs)
         return bad(err, "a PMI command that lacks a value", line);

@@ -38,6 +38,13 @@ static void fail(void *ctx, int local_rank, int code, const char *why)
     ddp_assert(++failures == 1);
 }
 
+static void warn(void *ctx, int local_rank, const char *why)
+{
+    (void)ctx;
+    ddp_assert(local_rank >= 0 && local_rank < WORKERS);
+    ddp_assert(why[0] != '\0');
+}
+
 static void fence(void *ctx, const void *fresh, size_t len)
 {
     (void)ctx;
@@ -56,7 +63,7 @@ static void name(void *ctx,
 }
 
 static const struct space_handler handler = {
-    .say = say, .fail = fail, .fence = fence, .name = name};
+    .say = say, .fail = fail, .warn = warn, .fence = fence, .name = name};
 
 static void worker_says(int rank, const uint8_t *data, size_t len)
 {

@@ -1,5 +1,6 @@
 /* links: launcher/mpi/mpi launcher/mpi/space launcher/mpi/kvs */
 /* links: launcher/mpi/mapping launcher/mpi/exchange launcher/rdzv/resolver */
+/* links: launcher/mpi/channel launcher/proc/procfs */
 /* links: tests/lib/hurt tests/lib/store_world rendezvous/proto/pmi */
 /* links: STORE NET PROTO BASE */
 /* libs: -luv -lcjson -ldl */
@@ -249,6 +250,29 @@ START_TEST(test_mpi_flood_waits_for_itself)
             hear(0, 0),
             "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=4096\n");
     ck_assert_int_eq(nodes[0].failed, -1);
+}
+END_TEST
+
+/* A worker that is killed with an answer unread is not at fault, and an abort
+ * behind its question counts. */
+START_TEST(test_mpi_answer_not_read_is_no_fault)
+{
+    struct ddp_err err;
+    struct mpi_node *n = &nodes[0];
+    char byte;
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    expect(0, 0, INIT, INITED);
+    say(0, 0, "cmd=get_maxes\n");
+    while (recv(n->fds[0], &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0)
+        turn();
+    if (_i == 1)
+        say(0, 0, "cmd=abort exitcode=42\n");
+    (void)close(n->fds[0]);
+    n->fds[0] = -1;
+    for (int i = 0; i < 20; i++)
+        turn();
+    ck_assert_int_eq(n->failed, _i == 1 ? 0 : -1);
+    ck_assert(_i == 0 || n->code == 42);
 }
 END_TEST
 
@@ -520,6 +544,7 @@ int main(void)
                         2 * LEN(junk));
     tcase_add_test(tc, test_mpi_half_a_line_waits);
     tcase_add_test(tc, test_mpi_flood_waits_for_itself);
+    tcase_add_loop_test(tc, test_mpi_answer_not_read_is_no_fault, 0, 2);
     tcase_add_loop_test(tc, test_mpi_abort_comes_before_the_end, 0, 2);
     tcase_add_loop_test(tc, test_mpi_early_end_is_a_failure, 0, 3);
     tcase_add_test(tc, test_mpi_none_does_nothing);

@@ -51,6 +51,12 @@ static void on_fail(void *ctx, int local_rank, int code, const char *why)
     (void)snprintf(failed_why, sizeof(failed_why), "%s", why);
 }
 
+static void warn(void *ctx, int local_rank, const char *why)
+{
+    (void)ctx;
+    write_down("warn:%d:%.15s; ", local_rank, why);
+}
+
 static void fence(void *ctx, const void *fresh, size_t len)
 {
     (void)ctx;
@@ -68,8 +74,11 @@ static void name(void *ctx,
                (int)key.len, key.at, (int)value.len, value.at);
 }
 
-static const struct space_handler handler = {
-    .say = say, .fail = on_fail, .fence = fence, .name = name};
+static const struct space_handler handler = {.say = say,
+                                             .fail = on_fail,
+                                             .warn = warn,
+                                             .fence = fence,
+                                             .name = name};
 
 /* -- what happens ---------------------------------------------------------- */
 
@@ -154,7 +163,10 @@ START_TEST(test_space_tells_the_place)
     expect(1, "destroy_kvs kvsname=x",
            "1:kvs_destroyed rc=-1 msg=not_supported info=not_supported; ");
     expect(1, "mcmd=spawn\nnprocs=1\nexecname=x\nendcmd",
-           "1:spawn_result rc=-1 msg=not_supported errmsg=not_supported "
+           "warn:1:MPI_Comm_spawn ; 1:spawn_result rc=-1 msg=not_supported "
+           "errmsg=not_supported status=-1; ");
+    expect(2, "mcmd=spawn\nendcmd",
+           "2:spawn_result rc=-1 msg=not_supported errmsg=not_supported "
            "status=-1; ");
     expect(1, "finalize", "1:finalize_ack; ");
 }
@@ -169,6 +181,7 @@ START_TEST(test_space_keys_are_those_of_the_round)
     expect(0, "put kvsname=old key=a value=3",
            "0:put_result rc=-1 msg=unknown_kvsname info=unknown_kvsname; ");
     expect(0, "put kvsname=" KVS " key=a=b value=3",
+           "warn:0:a key of PMI is; "
            "0:put_result rc=-1 msg=bad_key info=bad_key; ");
     expect(2, "get kvsname=" KVS " key=a", "2:get_result value=3; ");
     expect(2, "get key=b", "2:get_result value=2; ");
@@ -192,6 +205,35 @@ START_TEST(test_space_keys_are_those_of_the_round)
 }
 END_TEST
 
+/* A put over the bound is refused, and said once; those before it stay, and the
+ * next barrier makes room. */
+START_TEST(test_space_over_nodes_new_keys_are_bounded)
+{
+    static char line[PMI_LINE_MAX], data[PMI_VALUE_MAX];
+    int n = 0;
+    begin(2);
+    all_init();
+    memset(data, 'x', PMI_VALUE_MAX - 1);
+    do
+        (void)snprintf(line, sizeof(line), "put key=%04d value=%s", n, data);
+    while (says(1, line), strcmp(did, "1:put_result; ") == 0 && ++n < 2000);
+    ck_assert_int_eq(n, (int)(SPACE_FRESH_MAX / (PMI_VALUE_MAX + 5)));
+    ck_assert_str_eq(did, "warn:1:a key or a name; 1:put_result rc=-1 "
+                          "msg=no_room_for_more_keys "
+                          "info=no_room_for_more_keys; ");
+    expect(0, line,
+           "0:put_result rc=-1 msg=no_room_for_more_keys "
+           "info=no_room_for_more_keys; ");
+    says(0, "get key=0000");
+    ck_assert(strncmp(did, "0:get_result value=xx", 21) == 0);
+    for (int i = 0; i < 3; i++)
+        says(i, "barrier_in");
+    space_fenced(&s, "", 0);
+    expect(0, line, "0:put_result; ");
+}
+END_TEST
+
+/* Only those that asked are told, and a rank may put a path of its own. */
 START_TEST(test_space_barrier_waits_for_all)
 {
     all_init();
@@ -243,25 +285,48 @@ END_TEST
 
 START_TEST(test_space_end_between_init_and_finalize_is_a_failure)
 {
-    says(0, INIT);
-    ck_assert_ptr_nonnull(space_ended(&s, 0));
     says(1, INIT);
     says(1, "finalize");
     ck_assert_ptr_null(space_ended(&s, 1));
     ck_assert_ptr_null(space_ended(&s, 2)); /* no MPI program */
+    expect(0, INIT,
+           "0:response_to_init pmi_version=1 pmi_subversion=1 rc=0; "
+           "fail:2:1; ");
+    begin(1);
+    says(0, INIT);
+    ck_assert_ptr_nonnull(space_ended(&s, 0));
 }
 END_TEST
 
-START_TEST(test_space_end_without_init_fails_once_others_wait)
+/* Some libraries wait in shared memory, and say nothing in a barrier. */
+START_TEST(test_space_end_without_init_fails_once_others_count_on_it)
 {
-    says(0, INIT);
+    if (_i == 2) /* what it said is no matter then */
+        space_broke(&s, 2, "nonsense");
     if (_i == 0) {
-        says(0, "barrier_in");
+        says(0, INIT);
         ck_assert_ptr_nonnull(space_ended(&s, 2));
-    } else {
-        ck_assert_ptr_null(space_ended(&s, 2));
-        expect(0, "barrier_in", "fail:2:76; ");
+        return;
     }
+    ck_assert_ptr_null(space_ended(&s, 2));
+    expect(0, INIT,
+           "0:response_to_init pmi_version=1 pmi_subversion=1 rc=0; "
+           "fail:2:1; ");
+    ck_assert_str_eq(failed_why, "it ended with 0 and without MPI_Init, for "
+                                 "which other ranks wait");
+}
+END_TEST
+
+/* What a worker says after MPI_Finalize is nobody else's matter. */
+START_TEST(test_space_nonsense_after_finalize_is_no_failure)
+{
+    all_init();
+    says(1, "finalize");
+    space_broke(&s, 1, "nonsense");
+    ck_assert_ptr_null(space_ended(&s, 1));
+    expect(0, "get_appnum", "0:appnum rc=0 appnum=0; ");
+    expect(0, "finalize", "0:finalize_ack; ");
+    ck_assert_ptr_null(space_ended(&s, 0));
 }
 END_TEST
 
@@ -362,6 +427,12 @@ START_TEST(test_space_over_nodes_refuses_for_who_never_comes)
     did[0] = '\0';
     space_fenced(&s, "\n\n", 2);
     ck_assert_str_eq(did, "");
+    if (_i == 0) {
+        expect(2, INIT,
+               "2:response_to_init pmi_version=1 pmi_subversion=1 rc=0; "
+               "fail:0:1; ");
+        return;
+    }
     says(2, INIT);
     expect(2, "barrier_in", "fail:0:76; ");
 }
@@ -432,6 +503,8 @@ static const struct {
 } maps[] = {
     {"0=4\n", 1, 4, "(vector,(0,1,4))"},
     {"1=2\n0=2\n2=2\n", 3, 6, "(vector,(0,3,2))"},
+    {"0=2\n1=1\n2=2\n", 3, 5, "(vector,(0,1,2),(1,1,1),(2,1,2))"},
+    {"0=1\n1=1\n", 2, 2, "(vector,(0,2,1))"},
     {"0=1\n1=2\n2=2\n3=1\n", 4, 6, "(vector,(0,1,1),(1,2,2),(3,1,1))"},
     {"0=2\n", 2, 4, NULL},
     {"0=2\n0=2\n", 2, 4, NULL},
@@ -532,13 +605,15 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_space_tells_the_place);
     tcase_add_test(tc, test_space_keys_are_those_of_the_round);
+    tcase_add_test(tc, test_space_over_nodes_new_keys_are_bounded);
     tcase_add_test(tc, test_space_barrier_waits_for_all);
     tcase_add_test(tc, test_space_names);
     tcase_add_loop_test(tc, test_space_abort_fails_with_its_code, 0,
                         LEN(aborts));
     tcase_add_test(tc, test_space_end_between_init_and_finalize_is_a_failure);
-    tcase_add_loop_test(tc, test_space_end_without_init_fails_once_others_wait,
-                        0, 2);
+    tcase_add_loop_test(
+        tc, test_space_end_without_init_fails_once_others_count_on_it, 0, 3);
+    tcase_add_test(tc, test_space_nonsense_after_finalize_is_no_failure);
     tcase_add_loop_test(tc, test_space_command_out_of_turn_is_lost, 0,
                         LEN(turns));
     tcase_add_test(tc, test_space_lost_before_init_fails_once_others_wait);

@@ -168,15 +168,15 @@ static const struct wrong {
     {"cmd=init pmi_version=-\n", "no number"},
     {"cmd=put key=a\n", "lacks a value"},
     {"cmd=put value=a\n", "lacks a value"},
-    {"cmd=put key= value=a\n", "too short"},
+    {"cmd=put key= value=a\n", "key has 0 bytes; it may have 1 to 63"},
     {"cmd=get\n", "lacks a value"},
     {"cmd=get key=0123456789012345678901234567890123456789012345678901234567890"
      "123\n",
-     "too long"},
+     "key has 64 bytes; it may have 1 to 63"},
     {"cmd=getbyidx\n", "lacks a value"},
     {"cmd=getbyidx idx=-1\n", "negative index"},
     {"cmd=publish_name service=s\n", "lacks a value"},
-    {"cmd=lookup_name service=\n", "too short"},
+    {"cmd=lookup_name service=\n", "service has 0 bytes; it may have 1 to 255"},
     {"mcmd=spawn\ntotspawns=x\n", "no number"},
 };
 
