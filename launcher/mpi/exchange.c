@@ -4,10 +4,14 @@
  * bytes to one value, BARRIER of the nodes, GET of the value. So what travels
  * grows with the data and not with the number of nodes, and no node needs to
  * know the others. A name is published by a SET and a GET behind it: once that
- * is answered everyone finds it.
+ * is answered everyone finds it. A box is a queue of the store,
+ * which one node alone takes from: WAIT, and then QUEUE_POP.
  *
- * Keys here have no '/' before them, which PyTorch's clients put before theirs:
- * a program that uses the store as well cannot meet them.
+ * A node that comes late serves the store of a round with the listener of the
+ * one before, where another node may have said already what was of that one:
+ * keys have the round in them. Keys here have no '/' before them, which
+ * PyTorch's clients put before theirs: a program that uses the store as well
+ * cannot meet them.
  *
  * Failure modes:
  *  - Nobody answers yet: tried again, each address in turn and for at most
@@ -34,15 +38,20 @@
 #define ORDER_MAGIC      0x6f726472u
 #define PAUSE_MS         50
 #define PREFIX           "ddprun/pmi/"
-#define KEY_MAX          (sizeof(PREFIX) + 8 + PMI_KVSNAME_MAX)
+#define KEY_MAX          (sizeof(PREFIX) + 20 + 8 + PMI_KVSNAME_MAX)
 #define ORDERS_BYTES_MAX ((size_t)32 << 20)
 
 struct exchange_order {
     unsigned magic;
     struct exchange_order *next;
-    bool gathers;
-    bool met;       /* gathers: the other nodes have come */
-    int local_rank; /* else: whose it is */
+    enum order_what {
+        ORDER_GATHER,
+        ORDER_NAME,
+        ORDER_POST,
+        ORDER_TAKE
+    } what;
+    bool met; /* GATHER: the other nodes have come; TAKE: it is not empty */
+    int local_rank; /* NAME: whose it is */
     enum pmi_op op;
     char key[KEY_MAX];
     size_t len;
@@ -65,6 +74,7 @@ static void drop_first(struct exchange *x)
     x->first = o->next;
     if (x->first == NULL)
         x->last = NULL;
+    x->queued -= sizeof(*o) + o->len;
     o->magic = 0;
     free(o);
 }
@@ -120,20 +130,55 @@ static int put_gather(struct exchange *x,
     return c10d_put_barrier(&x->out, at, x->nodes, err);
 }
 
-static int put_order(struct exchange *x,
-                     const struct exchange_order *o,
-                     struct ddp_err *err)
+/* What is behind a post that has no answer shows that it was heard. */
+static int put_post(struct exchange *x,
+                    const struct exchange_order *o,
+                    struct ddp_err *err)
 {
     struct c10d_slice value = {o->data, o->len};
-    if (o->gathers)
-        return o->met ? c10d_put_get(&x->out, key_of(o), err)
-                      : put_gather(x, o, err);
+    return c10d_put_queue_push(&x->out, key_of(o), value, err) != 0
+               ? -1
+               : c10d_put_queue_len(&x->out, key_of(o), err);
+}
+
+static int put_name(struct exchange *x,
+                    const struct exchange_order *o,
+                    struct ddp_err *err)
+{
+    struct c10d_slice value = {o->data, o->len};
     if (o->op == PMI_UNPUBLISH_NAME)
         return c10d_put_delete_key(&x->out, key_of(o), err);
     if (o->op == PMI_PUBLISH_NAME &&
         c10d_put_set(&x->out, key_of(o), value, err) != 0)
         return -1;
     return c10d_put_get(&x->out, key_of(o), err);
+}
+
+static int put_wait(struct exchange *x,
+                    const struct exchange_order *o,
+                    struct ddp_err *err)
+{
+    struct c10d_slice key = key_of(o);
+    return c10d_put_wait(&x->out, &key, 1, err);
+}
+
+static int put_order(struct exchange *x,
+                     const struct exchange_order *o,
+                     struct ddp_err *err)
+{
+    switch (o->what) {
+    case ORDER_GATHER:
+        return o->met ? c10d_put_get(&x->out, key_of(o), err)
+                      : put_gather(x, o, err);
+    case ORDER_NAME:
+        return put_name(x, o, err);
+    case ORDER_POST:
+        return put_post(x, o, err);
+    case ORDER_TAKE:
+        return o->met ? c10d_put_queue_pop(&x->out, key_of(o), err)
+                      : put_wait(x, o, err);
+    }
+    DDP_WRONG("order");
 }
 
 /* As much as the connection takes; on_drained goes on. */
@@ -181,9 +226,26 @@ make(struct exchange *x, const void *data, size_t len)
         return NULL;
     o->magic = ORDER_MAGIC;
     o->len = len;
+    x->queued += sizeof(*o) + len;
     if (len > 0)
         memcpy(o->data, data, len);
     return o;
+}
+
+static void order(struct exchange *x,
+                  enum order_what what,
+                  const char *name,
+                  const void *data,
+                  size_t len)
+{
+    ddp_assert(x->state != EXCHANGE_CLOSED && strlen(name) <= 32);
+    struct exchange_order *o = make(x, data, len);
+    if (o == NULL)
+        return;
+    o->what = what;
+    (void)snprintf(o->key, sizeof(o->key), PREFIX "%lld/%s", /* fits */
+                   (long long)x->round, name);
+    add(x, o);
 }
 
 void exchange_gather(struct exchange *x,
@@ -191,13 +253,20 @@ void exchange_gather(struct exchange *x,
                      const void *data,
                      size_t len)
 {
-    ddp_assert(x->state != EXCHANGE_CLOSED && strlen(name) <= 32);
-    struct exchange_order *o = make(x, data, len);
-    if (o == NULL)
-        return;
-    o->gathers = true;
-    (void)snprintf(o->key, sizeof(o->key), PREFIX "%s", name); /* fits */
-    add(x, o);
+    order(x, ORDER_GATHER, name, data, len);
+}
+
+void exchange_post(struct exchange *x,
+                   const char *box,
+                   const void *data,
+                   size_t len)
+{
+    order(x, ORDER_POST, box, data, len);
+}
+
+void exchange_take(struct exchange *x, const char *box)
+{
+    order(x, ORDER_TAKE, box, NULL, 0);
 }
 
 void exchange_name(struct exchange *x,
@@ -210,11 +279,17 @@ void exchange_name(struct exchange *x,
     struct exchange_order *o = make(x, value.at, value.len);
     if (o == NULL)
         return;
+    o->what = ORDER_NAME;
     o->local_rank = local_rank;
     o->op = op;
-    (void)snprintf(o->key, sizeof(o->key), PREFIX "name/%.*s", /* fits */
-                   (int)name.len, name.at);
+    (void)snprintf(o->key, sizeof(o->key), PREFIX "%lld/name/%.*s", /* fits */
+                   (long long)x->round, (int)name.len, name.at);
     add(x, o);
+}
+
+size_t exchange_queued(const struct exchange *x)
+{
+    return x->queued;
 }
 
 /* -- answers --------------------------------------------------------------- */
@@ -225,16 +300,38 @@ tell(struct exchange *x, const struct c10d_slice *value, int64_t number)
 {
     struct exchange_order *o = x->first;
     struct pmi_text text = {(const char *)value->data, value->len};
-    if (o->gathers) {
+    if (o->what == ORDER_GATHER)
         (void)uv_timer_stop(&x->timer); /* all are there */
+    if (o->what == ORDER_GATHER || o->what == ORDER_TAKE)
         x->handler->on_gathered(x->ctx, text.at, text.len);
+    else if (o->what == ORDER_POST)
         return;
-    }
-    if (o->op == PMI_LOOKUP_NAME)
+    else if (o->op == PMI_LOOKUP_NAME)
         x->handler->on_named(x->ctx, o->local_rank, text.len > 0, text);
     else
         x->handler->on_named(x->ctx, o->local_rank,
                              o->op == PMI_PUBLISH_NAME || number == 1, text);
+}
+
+/* What a queue gives: how many there were, and the first of them. */
+static enum c10d_status take_item(struct exchange *x,
+                                  struct c10d_slice *value,
+                                  size_t *used,
+                                  struct ddp_err *err)
+{
+    const uint8_t *at = buf_head(&x->in);
+    size_t len = buf_len(&x->in), before;
+    int64_t number;
+    enum c10d_status status = c10d_reply_number(at, len, &number, &before);
+    if (status != C10D_DONE)
+        return status;
+    if (number < 1) {
+        ddp_err_set(err, DDP_E_PROTO, "a box is empty that was not");
+        return C10D_BAD;
+    }
+    status = c10d_reply_value(at + before, len - before, value, used, err);
+    *used += before;
+    return status;
 }
 
 /* Reads the answer that is due, if it is all there. */
@@ -246,11 +343,15 @@ static enum c10d_status take_answer(struct exchange *x, struct ddp_err *err)
     uint8_t byte;
     size_t used;
     enum c10d_status status;
-    bool meets = o->gathers && !o->met;
+    bool meets = (o->what == ORDER_GATHER || o->what == ORDER_TAKE) && !o->met;
+    bool counts = o->what == ORDER_POST ||
+                  (o->what == ORDER_NAME && o->op == PMI_UNPUBLISH_NAME);
     if (meets)
         status = c10d_reply_byte(buf_head(&x->in), buf_len(&x->in), &byte,
                                  &used, err);
-    else if (!o->gathers && o->op == PMI_UNPUBLISH_NAME)
+    else if (o->what == ORDER_TAKE)
+        status = take_item(x, &value, &used, err);
+    else if (counts)
         status = c10d_reply_number(buf_head(&x->in), buf_len(&x->in), &number,
                                    &used);
     else
@@ -299,7 +400,9 @@ static void on_up(void *ctx, struct conn *c)
     struct ddp_err err = {.text = ""};
     ddp_assert(x->conn == c);
     x->state = EXCHANGE_UP;
-    (void)uv_timer_start(&x->timer, on_timer, (uint64_t)x->first_ms, 0);
+    (void)uv_timer_stop(&x->timer);
+    if (x->first != NULL && x->first->what == ORDER_GATHER)
+        (void)uv_timer_start(&x->timer, on_timer, (uint64_t)x->first_ms, 0);
     if (c10d_put_hello(&x->out, &err) != 0)
         lose(x, err.text);
     begin_first(x);
@@ -434,12 +537,14 @@ int exchange_init(struct exchange *x,
 void exchange_open(struct exchange *x,
                    const char *host,
                    int port,
-                   int64_t nodes)
+                   int64_t nodes,
+                   int64_t round)
 {
     exchange_close(x);
     (void)snprintf(x->host, sizeof(x->host), "%s", host); /* as long as there */
     x->port = port;
     x->nodes = nodes;
+    x->round = round;
     x->next_addr = 0;
     x->until_us = mono_after(mono_now_us(), x->first_ms * MONO_MS);
     x->state = EXCHANGE_FINDING;

@@ -21,7 +21,7 @@ struct exchange_order;
 /* None of these is called during a call of this unit's functions. */
 struct exchange_handler {
     /* What all nodes brought to the oldest gathering that was not answered, in
-     * any order; borrowed for the call. */
+     * any order, or what was taken from a box; borrowed for the call. */
     void (*on_gathered)(void *ctx, const char *data, size_t len);
     /* The answer to exchange_name. */
     void (*on_named)(void *ctx,
@@ -60,6 +60,7 @@ struct exchange {
     char host[256];
     int port;
     int64_t nodes;
+    int64_t round;
     struct addr_list addrs;
     int next_addr;
     int64_t first_ms; /* EXCHANGE_FIRST_MS, less in a test */
@@ -70,6 +71,7 @@ struct exchange {
     struct buf out;               /* what conn has no room for */
     struct exchange_order *first; /* the one that is under way, if UP */
     struct exchange_order *last;
+    size_t queued; /* their bytes, with those of the data */
     char why[300];
 };
 
@@ -85,7 +87,8 @@ int exchange_init(struct exchange *x,
 void exchange_open(struct exchange *x,
                    const char *host,
                    int port,
-                   int64_t nodes);
+                   int64_t nodes,
+                   int64_t round);
 
 /* Forgets all; on_lost does not follow. */
 void exchange_close(struct exchange *x);
@@ -99,6 +102,22 @@ void exchange_gather(struct exchange *x,
                      const char *name,
                      const void *data,
                      size_t len);
+
+/* Puts bytes into a box, whose name is as that of a gathering. Copies both. */
+void exchange_post(struct exchange *x,
+                   const char *box,
+                   const void *data,
+                   size_t len);
+
+/* Bytes of memory for what was to be brought, posted or published and is not
+ * yet. */
+size_t exchange_queued(const struct exchange *x);
+
+/*
+ * Takes from a box what was posted first; on_gathered follows. Until then this
+ * connection does nothing else.
+ */
+void exchange_take(struct exchange *x, const char *box);
 
 /* publish_name, lookup_name or unpublish_name; on_named follows. Copies all. */
 void exchange_name(struct exchange *x,

@@ -341,7 +341,7 @@ void mpi_round(struct mpi *m, const struct msg_world *w)
         return;
     }
     exchange_open(&m->exchange, w->master_addr, (int)w->master_port,
-                  w->group_world);
+                  w->group_world, w->round);
     exchange_gather(&m->exchange, "nodes", line,
                     mapping_tell(line, w->group_rank, m->conf->nproc));
 }

@@ -367,6 +367,26 @@ START_TEST(test_mpi_nodes_share_what_they_put)
 }
 END_TEST
 
+/* A node may have told the store of a round what it has before the others came
+ * to the next one, whose store may be the same process. */
+START_TEST(test_mpi_rounds_share_nothing)
+{
+    struct ddp_err err;
+    world_open(&store, NULL);
+    new_node(1, 1);
+    ck_assert_int_eq(start(1, 2, store.port, 1, &err), 0);
+    for (int i = 0; i < 50; i++)
+        turn();
+    ck_assert_int_eq(start(0, 2, store.port, 2, &err), 0);
+    ck_assert_int_eq(start(1, 2, store.port, 2, &err), 0);
+    expect(0, 0, INIT, INITED);
+    expect(0, 0, "cmd=get key=PMI_process_mapping\n",
+           "cmd=get_result rc=0 msg=success info=ok "
+           "value=(vector,(0,1,2),(1,1,1))\n");
+    world_close(&store);
+}
+END_TEST
+
 START_TEST(test_mpi_nodes_share_names)
 {
     two_nodes();
@@ -428,7 +448,7 @@ START_TEST(test_mpi_of_one_node_only_is_told)
     world_open(&store, NULL);
     ck_assert_int_eq(exchange_init(&x, &loop, &waits, said, &err), 0);
     x.first_ms = 200;
-    exchange_open(&x, "127.0.0.1", store.port, 2);
+    exchange_open(&x, "127.0.0.1", store.port, 2, 1);
     exchange_gather(&x, "nodes", "0=2\n", 4);
     int64_t until_us = mono_now_us() + WAIT_US;
     while (said[0] == '\0' && mono_now_us() < until_us)
@@ -470,7 +490,7 @@ START_TEST(test_mpi_silent_address_is_left)
     ck_assert_int_eq(exchange_init(&x, &loop, &waits, said, &err), 0);
     x.first_ms = 300;
     x.dial_ms = 20;
-    exchange_open(&x, "127.0.0.1", port, 2);
+    exchange_open(&x, "127.0.0.1", port, 2, 1);
     int64_t until_us = mono_now_us() + WAIT_US;
     while (said[0] == '\0' && mono_now_us() < until_us)
         turn();
@@ -549,6 +569,7 @@ int main(void)
     tcase_add_loop_test(tc, test_mpi_early_end_is_a_failure, 0, 3);
     tcase_add_test(tc, test_mpi_none_does_nothing);
     tcase_add_test(tc, test_mpi_nodes_share_what_they_put);
+    tcase_add_test(tc, test_mpi_rounds_share_nothing);
     tcase_add_test(tc, test_mpi_nodes_share_names);
     tcase_add_test(tc, test_mpi_lost_store_fails_who_waits);
     tcase_add_test(tc, test_mpi_of_one_node_only_is_told);
