@@ -17,8 +17,7 @@ size_t mapping_tell(char line[MAPPING_LINE_MAX], int64_t group_rank, int nproc)
     return (size_t)n;
 }
 
-/* A whole number up to `max` and the byte behind it. */
-static bool take_number(
+bool mapping_take_number(
     const char **at, const char *end, char behind, int64_t max, int64_t *out)
 {
     const char *from = *at;
@@ -65,8 +64,8 @@ bool mapping_read(const char *lines,
     int32_t *workers = calloc((size_t)nodes, sizeof(*workers));
     bool ok = workers != NULL;
     while (ok && at < end) {
-        ok = take_number(&at, end, '=', nodes - 1, &node) &&
-             take_number(&at, end, '\n', WORKERS_MAX, &n) && n > 0 &&
+        ok = mapping_take_number(&at, end, '=', nodes - 1, &node) &&
+             mapping_take_number(&at, end, '\n', WORKERS_MAX, &n) && n > 0 &&
              workers[node] == 0;
         if (ok) {
             workers[node] = (int32_t)n;

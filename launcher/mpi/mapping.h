@@ -34,4 +34,9 @@ bool mapping_read(const char *lines,
                   int64_t world_size,
                   char out[MAPPING_MAX]);
 
+/* Takes a whole number from 0 to `max`, and the byte behind it, off the front
+ * of a text that ends at `end`. */
+bool mapping_take_number(
+    const char **at, const char *end, char behind, int64_t max, int64_t *out);
+
 #endif
