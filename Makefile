@@ -137,7 +137,8 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/standby,standby forks policy command same_env order learn memory \
 	prefetch runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange channel \
-	pmix_frame pmix_nodes) rendezvous/proto/pmi \
+	pmix pmix_far pmix_frame pmix_nodes \
+	pmix_server) rendezvous/proto/pmi \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \

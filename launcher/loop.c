@@ -538,7 +538,6 @@ static void open_parts(struct loop *l,
     sweep_init(&l->sweep, &l->uv, &sweep_handler, l);
     l->client = rdzv_client_new(&l->uv, l->conf, l->guard_fd, &client_handler,
                                 l, l->store.give, l->debug);
-    own_name_check(&l->uv, l->conf->local_addr);
     l->output = output_new(l->conf);
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
@@ -553,6 +552,7 @@ static void open_parts(struct loop *l,
     l->drain_check = drain_check_new(&l->uv, l->conf, &drain_handler, l);
     l->hang_watch =
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
+    own_name_check(&l->uv, l->conf->local_addr); /* starts a thread */
 }
 
 /* Other messages, such as a new size of the window, are taken away. */

@@ -19,6 +19,7 @@ enum helper {
     HELPER_HEALTH,
     HELPER_DRAIN,
     HELPER_STANDBY, /* the importer */
+    HELPER_PMIX,
     HELPERS
 };
 
@@ -34,6 +35,7 @@ static void find_pids(const struct loop *l, pid_t pids[HELPERS])
     pids[HELPER_HEALTH] = health_helper(l->health);
     pids[HELPER_DRAIN] = drain_check_helper(l->drain_check);
     pids[HELPER_STANDBY] = standby_importer(l->standby);
+    pids[HELPER_PMIX] = workers_mpi_helper(l->workers, MPI_HELPER_PMIX);
 }
 
 int loop_helpers_keep(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
@@ -76,6 +78,9 @@ static void on_helper_died(struct loop *l, enum helper which)
         return;
     case HELPER_STANDBY:
         standby_importer_ended(l->standby);
+        return;
+    case HELPER_PMIX:
+        workers_mpi_helper_ended(l->workers, MPI_HELPER_PMIX);
         return;
     case HELPERS:
         break;

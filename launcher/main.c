@@ -24,6 +24,7 @@
 #include "launcher/front/hub.h"
 #include "launcher/front/requeue.h"
 #include "launcher/loop.h"
+#include "launcher/mpi/pmix_server.h"
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
@@ -115,6 +116,22 @@ static int check_kernel(const struct conf *c, struct ddp_err *err)
                        option);
 }
 
+/* --mpi=auto serves what can be served here, and tells it if asked. */
+static int check_pmix(struct conf *c, bool tell, struct ddp_err *err)
+{
+    if ((c->mpi != CONF_MPI_PMIX && c->mpi != CONF_MPI_AUTO) ||
+        pmix_server_probe(err) == 0)
+        return 0;
+    if (c->mpi == CONF_MPI_PMIX) {
+        ddp_err_wrap(err, "--mpi=pmix cannot work here");
+        return -1;
+    }
+    if (tell)
+        log_info("--mpi=auto serves PMI-1 only: %s", err->text);
+    c->mpi = CONF_MPI_PMI1;
+    return 0;
+}
+
 /* Starts launchers, and is none. */
 static int be_front(struct conf *c, const struct opts *o, int argc, char **argv)
 {
@@ -158,7 +175,8 @@ int main(int argc, char *argv[])
         refuse(&err);
     if (conf.store_allow[0] != '\0' && store_host_allow(&conf, &err) != 0)
         refuse(&err);
-    if (check_kernel(&conf, &err) != 0)
+    if (check_kernel(&conf, &err) != 0 ||
+        check_pmix(&conf, opts_number(&o, OPTIONS_dry_run) != 0, &err) != 0)
         refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);

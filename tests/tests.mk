@@ -44,6 +44,14 @@ $(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 $(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health \
 $(B)/tests/unit/check_conf_workers: | $(FAKE_NVML)
 
+# In place of libpmix.
+FAKE_PMIX := $(B)/tests/lib/libpmix.so.2
+$(FAKE_PMIX): $(call obj,tests/lib/fake_pmix)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(B)/tests/unit/check_pmix: | $(FAKE_PMIX)
+
 # What runs a program as under an older kernel.
 OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel
 $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
@@ -170,8 +178,8 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(EMULATED) $(GPU_BENCH) $(OLD_KERNEL_TOOL) $(ABORTED) \
-		$(FAULT_LIB) $(HOSTLIST)
+e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(EMULATED) $(GPU_BENCH) \
+		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)
 # MINUTES=, SEED=, MTBF= (scripts/soak)

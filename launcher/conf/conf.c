@@ -448,10 +448,17 @@ check_standby(struct conf *c, const struct opts *o, struct ddp_err *err)
  * probes are no MPI programs. */
 static int check_mpi(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    static const char *const kinds[] = {"none", "pmi1", NULL};
-    if (check_word(o, OPTIONS_mpi, "none or pmi1", kinds, err) < 0)
+    static const char *const kinds[] = {[CONF_MPI_NONE] = "none",
+                                        [CONF_MPI_PMI1] = "pmi1",
+                                        [CONF_MPI_PMIX] = "pmix",
+                                        [CONF_MPI_AUTO] = "auto",
+                                        NULL};
+    if (check_word(o, OPTIONS_mpi, "none, pmi1, pmix or auto", kinds, err) < 0)
         return -1;
-    bool wanted = strcasecmp(opts_text(o, OPTIONS_mpi), "pmi1") == 0;
+    int kind = CONF_MPI_NONE;
+    while (strcasecmp(opts_text(o, OPTIONS_mpi), kinds[kind]) != 0)
+        kind++;
+    bool wanted = kind != CONF_MPI_NONE;
     if (wanted && c->nnodes_max > 1 && !c->worker_store) {
         ddp_err_set(err, DDP_E_USAGE,
                     "needs the workers' store on several nodes: leave out "
@@ -462,7 +469,7 @@ static int check_mpi(struct conf *c, const struct opts *o, struct ddp_err *err)
         conf_note(c, "--standby has no effect with --mpi: each worker is "
                      "started as usual");
     bool probes = opts_number(o, OPTIONS_preflight) != 0;
-    c->mpi = wanted && !probes ? CONF_MPI_PMI1 : CONF_MPI_NONE;
+    c->mpi = probes ? CONF_MPI_NONE : (enum conf_mpi)kind;
     if (wanted)
         c->standby[0] = '\0';
     return 0;

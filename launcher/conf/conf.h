@@ -96,6 +96,8 @@ struct conf_seat {
 enum conf_mpi {
     CONF_MPI_NONE,
     CONF_MPI_PMI1,
+    CONF_MPI_PMIX,
+    CONF_MPI_AUTO, /* both */
 };
 
 /* When a worker hangs. */

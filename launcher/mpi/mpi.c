@@ -27,6 +27,7 @@
 
 #include "launcher/mpi/channel.h"
 #include "launcher/mpi/exchange.h"
+#include "launcher/mpi/pmix.h"
 #include "launcher/mpi/space.h"
 #include "rendezvous/base/log.h"
 
@@ -55,11 +56,16 @@ struct mpi {
     const struct conf *conf;
     const struct mpi_handler *handler;
     void *ctx;
+    bool pmi1;
+    struct pmix *pmix; /* NULL: no PMIx */
     struct space space;
     struct exchange exchange;
     int64_t base_rank;
     int64_t fences;          /* of this round, through the exchange */
     bool judged;             /* a failure of it was told to the agent */
+    bool notes_unused;       /* of this round: several ranks, this node has 0 */
+    int unused;              /* workers of it that ended with 0, without MPI */
+    bool noted_unused;       /* in any round */
     struct mpi_link **links; /* by local rank, NULL: none */
     pid_t *pids;             /* by local rank, of the last one */
 };
@@ -316,6 +322,9 @@ struct mpi *mpi_new(uv_loop_t *loop,
         space_init(&m->space, conf->nproc, &space_handler, m) != 0 ||
         exchange_init(&m->exchange, loop, &exchange_handler, m, &err) != 0)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "%s", err.text);
+    m->pmi1 = conf->mpi != CONF_MPI_PMIX;
+    if (conf->mpi != CONF_MPI_PMI1)
+        m->pmix = pmix_new(loop, conf->nproc, fail, m);
     m->magic = MPI_MAGIC;
     m->loop = loop;
     m->conf = conf;
@@ -336,7 +345,10 @@ void mpi_round(struct mpi *m, const struct msg_world *w)
     m->base_rank = w->base_rank;
     m->fences = 0;
     m->judged = false;
-    if (w->group_world == 1) {
+    m->notes_unused = w->world_size > 1 && w->group_rank == 0;
+    m->unused = 0;
+    pmix_round(m->pmix, w);
+    if (w->group_world == 1 || !m->pmi1) {
         exchange_close(&m->exchange);
         return;
     }
@@ -365,12 +377,10 @@ static struct mpi_link *make_link(struct mpi *m, int local_rank, int fd)
     return l;
 }
 
-int mpi_open_worker(struct mpi *m, int local_rank, int *fd, struct ddp_err *err)
+static int
+open_socket(struct mpi *m, int local_rank, int *fd, struct ddp_err *err)
 {
     int pair[2];
-    *fd = -1;
-    if (m == NULL)
-        return 0;
     ddp_assert(m->links[local_rank] == NULL);
     struct mpi_link *l = NULL;
     int rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair);
@@ -388,16 +398,60 @@ int mpi_open_worker(struct mpi *m, int local_rank, int *fd, struct ddp_err *err)
         return -1;
     }
     m->links[local_rank] = l;
-    m->pids[local_rank] = 0;
     watch(l);
     *fd = pair[1];
     return 0;
 }
 
+int mpi_open_worker(struct mpi *m,
+                    int local_rank,
+                    struct mpi_fds *fds,
+                    struct ddp_err *err)
+{
+    *fds = (struct mpi_fds){.pmi = -1, .env = -1};
+    if (m == NULL)
+        return 0;
+    m->pids[local_rank] = 0;
+    if ((m->pmi1 && open_socket(m, local_rank, &fds->pmi, err) != 0) ||
+        pmix_open_worker(m->pmix, local_rank, &fds->env, err) != 0) {
+        mpi_close_fds(fds);
+        return -1;
+    }
+    return 0;
+}
+
+void mpi_close_fds(const struct mpi_fds *fds)
+{
+    if (fds->pmi >= 0)
+        (void)close(fds->pmi); /* the worker has it */
+    if (fds->env >= 0)
+        (void)close(fds->env);
+}
+
 void mpi_started(struct mpi *m, int local_rank, pid_t pid)
 {
-    if (m != NULL)
-        m->pids[local_rank] = pid;
+    if (m == NULL)
+        return;
+    m->pids[local_rank] = pid;
+}
+
+/* A program without MPI ends so, and nothing is wrong. So does an MPI program
+ * whose library has another protocol, each worker being a world of its own. */
+static void note_unused(struct mpi *m)
+{
+    static const char *const hints[] = {
+        [CONF_MPI_PMI1] = "PMI-1; an Open MPI program needs --mpi=pmix or "
+                          "auto, and libpmix on the node",
+        [CONF_MPI_PMIX] = "PMIx; a program of MPICH or Intel MPI needs "
+                          "--mpi=pmi1 or auto",
+        [CONF_MPI_AUTO] = "PMI-1 or PMIx; an MPI program of another protocol "
+                          "was a world of its own in each worker",
+    };
+    if (!m->notes_unused || m->noted_unused || m->unused < m->conf->nproc)
+        return;
+    m->noted_unused = true;
+    log_info("no worker of this node has asked for MPI by %s",
+             hints[m->conf->mpi]);
 }
 
 void mpi_ended(struct mpi *m, struct agent_worker *w)
@@ -409,12 +463,36 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     /* Another one's abort may be why: only the first failure counts. */
     for (int i = 0; failed && !m->judged && i < m->conf->nproc; i++)
         look(m, i);
+    pmix_look(m->pmix);
     m->judged |= failed;
     look(m, w->local_rank);
     close_link(m, w->local_rank);
-    const char *why = failed ? NULL : space_ended(&m->space, w->local_rank);
+    const char *why =
+        failed || !m->pmi1 ? NULL : space_ended(&m->space, w->local_rank);
+    const char *other = pmix_ended(m->pmix, w->local_rank, failed);
+    why = why != NULL ? why : other;
     if (why != NULL) {
         w->code = SPACE_CODE_EARLY;
         w->text = why;
+        return;
+    }
+    m->unused += !failed && space_is_new(&m->space, w->local_rank) &&
+                 pmix_is_new(m->pmix, w->local_rank);
+    note_unused(m);
+}
+
+pid_t mpi_helper(const struct mpi *m, enum mpi_helper which)
+{
+    if (m == NULL)
+        return 0;
+    ddp_assert(which == MPI_HELPER_PMIX);
+    return pmix_helper(m->pmix);
+}
+
+void mpi_helper_ended(struct mpi *m, enum mpi_helper which)
+{
+    if (which == MPI_HELPER_PMIX) {
+        pmix_helper_ended(m->pmix);
+        return;
     }
 }

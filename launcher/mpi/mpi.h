@@ -1,7 +1,8 @@
 /*
- * launcher/mpi/mpi: serves PMI-1 to the workers of this node, so that an
- * unmodified MPI program finds the other ranks: a socket for each worker, and a
- * fresh key space for each round.
+ * launcher/mpi/mpi: serves PMI-1, PMIx or both to the workers of this node, so
+ * that an unmodified MPI program finds the other ranks: a socket for each
+ * worker and a fresh key space for each round (PMI-1), and a server for each
+ * round (launcher/mpi/pmix).
  */
 #ifndef LAUNCHER_MPI_MPI_H
 #define LAUNCHER_MPI_MPI_H
@@ -35,25 +36,44 @@ struct mpi *mpi_new(uv_loop_t *loop,
  * are dead. */
 void mpi_round(struct mpi *m, const struct msg_world *world);
 
+/* A worker's ends, close-on-exec, -1: it needs none. */
+struct mpi_fds {
+    int pmi; /* its PMI socket */
+    int env; /* from which its PMIx variables come: spawn_request.env_fd */
+};
+
 /*
- * Makes the socket of a worker that is about to be started. *fd is the worker's
- * end, close-on-exec, which the caller closes once the worker has it; -1: it
- * needs none. Errors: DDP_E_NOMEM.
+ * Makes those of a worker that is about to be started. The caller closes them
+ * once the worker has them (mpi_close_fds). Errors: DDP_E_NOMEM, and none is
+ * open.
  */
 int mpi_open_worker(struct mpi *m,
                     int local_rank,
-                    int *fd,
+                    struct mpi_fds *fds,
                     struct ddp_err *err);
+void mpi_close_fds(const struct mpi_fds *fds);
 
-/* It was started. */
+/* It was started; from 0 to the last one in each round. */
 void mpi_started(struct mpi *m, int local_rank, pid_t pid);
 
 /*
  * The worker has ended, as `w` says. What workers said before is looked at
  * first, so that an abort comes before the exit that follows it. If it ended
  * with 0 where an MPI program must not, `w` becomes a failure, whose text stays
- * until the next call.
+ * until the next call. Where all workers have ended with 0 and without MPI, the
+ * log says once what an MPI program would need.
  */
 void mpi_ended(struct mpi *m, struct agent_worker *w);
+
+enum mpi_helper {
+    MPI_HELPER_PMIX,  /* the PMIx server */
+    MPI_HELPERS
+};
+
+/* Its process; 0: there is none. */
+pid_t mpi_helper(const struct mpi *m, enum mpi_helper which);
+
+/* It has ended, and is to be reaped. */
+void mpi_helper_ended(struct mpi *m, enum mpi_helper which);
 
 #endif

@@ -198,6 +198,12 @@ bool space_is_lost(const struct space *s, int local_rank)
     return s->clients[local_rank].state == SPACE_LOST;
 }
 
+bool space_is_new(const struct space *s, int local_rank)
+{
+    ddp_assert(local_rank >= 0 && local_rank < s->nproc);
+    return s->clients[local_rank].state == SPACE_NEW;
+}
+
 const char *space_ended(struct space *s, int local_rank)
 {
     struct space_client *c = client_of(s, local_rank);

@@ -130,6 +130,9 @@ void space_request(struct space *s,
 void space_broke(struct space *s, int local_rank, const char *why);
 bool space_is_lost(const struct space *s, int local_rank);
 
+/* Whether it has said nothing so far. */
+bool space_is_new(const struct space *s, int local_rank);
+
 /* The worker has ended with 0. Returns NULL, or why that is a failure. */
 const char *space_ended(struct space *s, int local_rank);
 

@@ -29,7 +29,7 @@
 
 extern char **environ;
 
-#define VARS_MAX 52
+#define VARS_MAX 59
 #define VAR_MAX  4600 /* the longest is a path */
 
 struct vars {
@@ -120,15 +120,15 @@ static void set_gpus(struct vars *v, const struct conf *conf, int local_rank)
         set(v, "HIP_VISIBLE_DEVICES", "%s", gpus);
 }
 
-/* By which an MPI library finds its place and us. The last two are those of
- * MPICH's kin for what LOCAL_RANK and LOCAL_WORLD_SIZE say. */
-static void set_mpi(struct vars *v,
+/* By which MPICH's kin finds its place and us. The last two say the same as
+ * LOCAL_RANK and LOCAL_WORLD_SIZE. */
+static void set_pmi(struct vars *v,
                     const struct conf *conf,
                     const struct msg_world *w,
                     int local_rank,
                     int pmi_fd)
 {
-    if (conf->mpi == CONF_MPI_NONE)
+    if (conf->mpi != CONF_MPI_PMI1 && conf->mpi != CONF_MPI_AUTO)
         return;
     if (pmi_fd >= 0)
         set(v, "PMI_FD", "%d", pmi_fd);
@@ -137,6 +137,34 @@ static void set_mpi(struct vars *v,
     set(v, "PMI_SPAWNED", "%d", 0);
     set(v, "MPI_LOCALRANKID", "%d", local_rank);
     set(v, "MPI_LOCALNRANKS", "%d", conf->nproc);
+}
+
+/* What mpirun sets for Open MPI's programs; the rest comes from the PMIx
+ * server. Open MPI 4 does not look for that server, and is a world of one rank,
+ * unless it is kept from taking itself for a child of its own launcher. */
+static void set_pmix(struct vars *v,
+                     const struct conf *conf,
+                     const struct msg_world *w,
+                     int local_rank)
+{
+    if (conf->mpi != CONF_MPI_PMIX && conf->mpi != CONF_MPI_AUTO)
+        return;
+    set(v, "OMPI_COMM_WORLD_RANK", "%lld",
+        (long long)(w->base_rank + local_rank));
+    set(v, "OMPI_COMM_WORLD_SIZE", "%lld", (long long)w->world_size);
+    set(v, "OMPI_COMM_WORLD_LOCAL_RANK", "%d", local_rank);
+    set(v, "OMPI_COMM_WORLD_LOCAL_SIZE", "%d", conf->nproc);
+    set(v, "OMPI_COMM_WORLD_NODE_RANK", "%d", local_rank);
+    if (getenv("OMPI_MCA_schizo") == NULL)
+        set(v, "OMPI_MCA_schizo", "^orte");
+}
+
+/* MPICH 5 ends the program if it finds the variables of both protocols, unless
+ * it is told which one to take. */
+static void set_choice(struct vars *v, const struct conf *conf)
+{
+    if (conf->mpi == CONF_MPI_AUTO && getenv("MPIR_CVAR_PMI_VERSION") == NULL)
+        set(v, "MPIR_CVAR_PMI_VERSION", "%d", 1);
 }
 
 /* What a scheduler told, and a program would have to guess. */
@@ -255,7 +283,9 @@ char **worker_env_make(const struct conf *conf,
     set_elastic(&v, conf, world, error_file);
     set_mailbox(&v, mailbox);
     set_gpus(&v, conf, local_rank);
-    set_mpi(&v, conf, world, local_rank, pmi_fd);
+    set_pmi(&v, conf, world, local_rank, pmi_fd);
+    set_pmix(&v, conf, world, local_rank);
+    set_choice(&v, conf);
     set_found(&v, conf);
     set_defaults(&v, conf);
     set_flight(&v, conf, error_file);

@@ -374,6 +374,23 @@ static int watch_worker(struct workers *workers,
     return 0;
 }
 
+/* A process for the worker: a standby's, else a new one. */
+static int take_or_spawn(struct workers *workers,
+                         struct spawn_request *req,
+                         pid_t *pid,
+                         int *pidfd,
+                         struct ddp_err *err)
+{
+    if (req->envp == NULL || req->argv == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for the worker with local rank %d",
+                           req->local_rank);
+    if (workers->taker != NULL && workers->mpi == NULL &&
+        workers->taker(workers->taker_ctx, req, pid, pidfd))
+        return 0;
+    return spawn_worker(req, pid, pidfd, err);
+}
+
 static int start_one(struct workers *workers,
                      const struct msg_world *world,
                      int local_rank,
@@ -396,13 +413,13 @@ static int start_one(struct workers *workers,
         output_close(&ends);
         return -1;
     }
-    int pmi_fd;
-    if (mpi_open_worker(workers->mpi, local_rank, &pmi_fd, err) != 0) {
+    struct mpi_fds mpi;
+    if (mpi_open_worker(workers->mpi, local_rank, &mpi, err) != 0) {
         output_close(&ends);
         return -1;
     }
     char **envp = worker_env_make(workers->conf, world, local_rank, error_file,
-                                  mailbox, pmi_fd);
+                                  mailbox, mpi.pmi);
     check_pipe(workers, local_rank, envp);
     struct worker_places places;
     worker_places_fill(&places, world, local_rank);
@@ -417,26 +434,17 @@ static int start_one(struct workers *workers,
         .report_fd = workers->trouble_fd[1],
         .out_fd = ends.out,
         .err_fd = ends.err,
-        .keep_fd = pmi_fd,
-        .env_fd = -1,
+        .keep_fd = mpi.pmi,
+        .env_fd = mpi.env,
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
         .watched = is_watched(workers),
     };
     pid_t pid = 0;
     int pidfd = -1;
-    int rc = -1;
-    if (envp == NULL || argv == NULL)
-        ddp_err_set(err, DDP_E_NOMEM,
-                    "no memory for the worker with local rank %d", local_rank);
-    else if (workers->taker != NULL && pmi_fd < 0 &&
-             workers->taker(workers->taker_ctx, &req, &pid, &pidfd))
-        rc = 0;
-    else
-        rc = spawn_worker(&req, &pid, &pidfd, err);
+    int rc = take_or_spawn(workers, &req, &pid, &pidfd, err);
     output_close(&ends);
-    if (pmi_fd >= 0)
-        (void)close(pmi_fd); /* the worker has it */
+    mpi_close_fds(&mpi);
     free(envp);
     free(argv);
     if (rc != 0 || watch_worker(workers, local_rank, pid, pidfd, err) != 0)
@@ -557,6 +565,16 @@ void workers_pause(struct workers *workers, bool paused)
 {
     workers->paused = paused;
     signal_workers(workers, paused ? SIGSTOP : SIGCONT);
+}
+
+pid_t workers_mpi_helper(const struct workers *workers, enum mpi_helper which)
+{
+    return mpi_helper(workers->mpi, which);
+}
+
+void workers_mpi_helper_ended(struct workers *workers, enum mpi_helper which)
+{
+    mpi_helper_ended(workers->mpi, which);
 }
 
 pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)

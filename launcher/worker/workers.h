@@ -11,6 +11,7 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/conf/conf.h"
+#include "launcher/mpi/mpi.h"
 #include "launcher/output/output.h"
 #include "launcher/worker/errfile.h"
 #include "launcher/worker/hang.h"
@@ -91,6 +92,10 @@ void workers_pause(struct workers *workers, bool paused);
  * workers of whose end nobody was told.
  */
 void workers_ended(struct workers *workers, pid_t pid);
+
+/* A process that serves their MPI libraries, 0: none; and that it has ended. */
+pid_t workers_mpi_helper(const struct workers *workers, enum mpi_helper which);
+void workers_mpi_helper_ended(struct workers *workers, enum mpi_helper which);
 
 /*
  * Reaps orphans that came to us as a subreaper. Workers and the children in

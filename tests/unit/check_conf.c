@@ -133,6 +133,9 @@ START_TEST(test_conf_mpi_is_none_or_pmi1)
         {"--mpi=pmi1 --worker_store=none prog", CONF_MPI_PMI1},
         {"--mpi=pmi1 --standby=a prog", CONF_MPI_PMI1},
         {"--mpi=pmi1 --preflight prog", CONF_MPI_NONE},
+        {"--mpi=pmix prog", CONF_MPI_PMIX},
+        {"--mpi=Auto --standby=a prog", CONF_MPI_AUTO},
+        {"--mpi=auto --preflight prog", CONF_MPI_NONE},
     };
     struct conf c;
     struct ddp_err err;

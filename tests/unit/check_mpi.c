@@ -1,5 +1,7 @@
 /* links: launcher/mpi/mpi launcher/mpi/space launcher/mpi/kvs */
 /* links: launcher/mpi/mapping launcher/mpi/exchange launcher/rdzv/resolver */
+/* links: launcher/mpi/pmix launcher/mpi/pmix_server launcher/mpi/pmix_frame */
+/* links: launcher/mpi/pmix_nodes launcher/mpi/pmix_far */
 /* links: launcher/mpi/channel launcher/proc/procfs */
 /* links: tests/lib/hurt tests/lib/store_world rendezvous/proto/pmi */
 /* links: STORE NET PROTO BASE */
@@ -87,10 +89,13 @@ static int start(int i, int count, int port, int round, struct ddp_err *err)
     n->failed = -1;
     mpi_round(n->mpi, &w);
     for (int r = 0; r < n->conf.nproc; r++) {
+        struct mpi_fds fds;
         if (n->fds[r] >= 0)
             (void)close(n->fds[r]);
-        if (mpi_open_worker(n->mpi, r, &n->fds[r], err) != 0)
+        if (mpi_open_worker(n->mpi, r, &fds, err) != 0)
             return -1;
+        ck_assert_int_eq(fds.env, -1); /* PMIx only */
+        n->fds[r] = fds.pmi;
         mpi_started(n->mpi, r, 1000 + r);
     }
     return 0;
@@ -310,16 +315,84 @@ START_TEST(test_mpi_early_end_is_a_failure)
 }
 END_TEST
 
+/* Ends the workers of a node with 0, but the last one with this code. */
+static void end_all(int i, int code)
+{
+    const struct mpi_node *n = &nodes[i];
+    for (int r = 0; r < n->conf.nproc; r++) {
+        struct agent_worker w = {.local_rank = r, .pid = 1000 + r};
+        w.code = r == n->conf.nproc - 1 ? code : 0;
+        mpi_ended(n->mpi, &w);
+    }
+}
+
+/* What an MPI program would need is said once if no worker has called MPI_Init,
+ * and there would have been other ranks. */
+static const struct {
+    int nproc;
+    int count;        /* nodes: this one has rank 0 */
+    const char *says; /* worker 0 */
+    int code;         /* of the last one */
+    bool told;
+} unused[] = {
+    {2, 1, "", 0, true},         {2, 2, "", 0, true},
+    {1, 2, "", 0, true},         {1, 1, "", 0, false},
+    {2, 1, "", 1, false},        {2, 1, INIT "cmd=finalize\n", 0, false},
+    {2, 1, "hello\n", 0, false}, /* which is said already */
+};
+
+START_TEST(test_mpi_unused_is_told_once)
+{
+    static const char want[] =
+        "ddprun: no worker of this node has asked for MPI by PMI-1; an Open "
+        "MPI program needs --mpi=pmix or auto, and libpmix on the node\n";
+    char said[1000];
+    struct ddp_err err;
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(dup2(fileno(f), STDERR_FILENO), 0);
+    new_node(0, unused[_i].nproc);
+    for (int round = 1; round <= 2; round++) {
+        ck_assert_int_eq(start(0, unused[_i].count, 1, round, &err), 0);
+        say(0, 0, unused[_i].says);
+        end_all(0, unused[_i].code);
+    }
+    rewind(f);
+    said[fread(said, 1, sizeof(said) - 1, f)] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+    char *at = strstr(said, "ddprun: no worker");
+    ck_assert_str_eq(at == NULL ? "" : at, unused[_i].told ? want : "");
+}
+END_TEST
+
+/* The node with rank 0 says it for all. */
+START_TEST(test_mpi_unused_is_told_by_one_node)
+{
+    struct ddp_err err;
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(dup2(fileno(f), STDERR_FILENO), 0);
+    new_node(1, 1);
+    ck_assert_int_eq(start(1, 2, 1, 1, &err), 0);
+    end_all(1, 0);
+    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
+    ck_assert_int_eq(ftell(f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+END_TEST
+
 START_TEST(test_mpi_none_does_nothing)
 {
     struct conf conf = {.nproc = 1, .mpi = CONF_MPI_NONE};
     struct agent_worker w = {.local_rank = 0};
     struct msg_world world = {.group_world = 1};
-    int fd = 7;
+    struct mpi_fds fds = {.pmi = 7, .env = 7};
     ck_assert_ptr_null(mpi_new(&loop, &conf, &handler, NULL));
     mpi_round(NULL, &world);
-    ck_assert_int_eq(mpi_open_worker(NULL, 0, &fd, NULL), 0);
-    ck_assert_int_eq(fd, -1);
+    ck_assert_int_eq(mpi_open_worker(NULL, 0, &fds, NULL), 0);
+    ck_assert(fds.pmi == -1 && fds.env == -1);
+    for (int which = 0; which < MPI_HELPERS; which++)
+        ck_assert_int_eq(mpi_helper(NULL, (enum mpi_helper)which), 0);
     mpi_started(NULL, 0, 7);
     mpi_ended(NULL, &w);
     ck_assert_int_eq(w.code, 0);
@@ -567,6 +640,8 @@ int main(void)
     tcase_add_loop_test(tc, test_mpi_answer_not_read_is_no_fault, 0, 2);
     tcase_add_loop_test(tc, test_mpi_abort_comes_before_the_end, 0, 2);
     tcase_add_loop_test(tc, test_mpi_early_end_is_a_failure, 0, 3);
+    tcase_add_loop_test(tc, test_mpi_unused_is_told_once, 0, LEN(unused));
+    tcase_add_test(tc, test_mpi_unused_is_told_by_one_node);
     tcase_add_test(tc, test_mpi_none_does_nothing);
     tcase_add_test(tc, test_mpi_nodes_share_what_they_put);
     tcase_add_test(tc, test_mpi_rounds_share_nothing);

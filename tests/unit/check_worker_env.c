@@ -220,6 +220,46 @@ START_TEST(test_worker_env_drops_one_variable)
 }
 END_TEST
 
+/* What mpirun sets; auto has both. */
+START_TEST(test_worker_env_tells_open_mpi_its_place)
+{
+    static const char *const told[] = {
+        "OMPI_COMM_WORLD_RANK=6",       "OMPI_COMM_WORLD_SIZE=12",
+        "OMPI_COMM_WORLD_LOCAL_RANK=2", "OMPI_COMM_WORLD_LOCAL_SIZE=4",
+        "OMPI_COMM_WORLD_NODE_RANK=2",  "OMPI_MCA_schizo=^orte"};
+    conf.mpi = _i == 0 ? CONF_MPI_PMIX : CONF_MPI_AUTO;
+    ck_assert_int_eq(setenv("OMPI_COMM_WORLD_RANK", "99", 1), 0);
+    char **env = worker_env_make(&conf, &world, 2, "", &files, -1);
+    for (int i = 0; i < 6; i++)
+        ck_assert_msg(holds(env, told[i]), "%s", told[i]);
+    ck_assert(holds(env, "PMI_RANK=6") == (_i == 1));
+    free(env);
+    ck_assert_int_eq(setenv("OMPI_MCA_schizo", "mine", 1), 0);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
+    ck_assert(holds(env, "OMPI_MCA_schizo=mine"));
+    free(env);
+    conf.mpi = CONF_MPI_NONE;
+}
+END_TEST
+
+/* MPICH 5 refuses to choose where it finds both. */
+START_TEST(test_worker_env_chooses_the_protocol_for_mpich)
+{
+    static const enum conf_mpi kinds[] = {CONF_MPI_NONE, CONF_MPI_PMI1,
+                                          CONF_MPI_PMIX, CONF_MPI_AUTO};
+    conf.mpi = kinds[_i];
+    char **env = worker_env_make(&conf, &world, 2, "", &files, -1);
+    ck_assert(holds(env, "MPIR_CVAR_PMI_VERSION=1") ==
+              (conf.mpi == CONF_MPI_AUTO));
+    free(env);
+    ck_assert_int_eq(setenv("MPIR_CVAR_PMI_VERSION", "x", 1), 0);
+    env = worker_env_make(&conf, &world, 2, "", &files, -1);
+    ck_assert(holds(env, "MPIR_CVAR_PMI_VERSION=x"));
+    free(env);
+    conf.mpi = CONF_MPI_NONE;
+}
+END_TEST
+
 /* Who made the round is a part of its name. */
 START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
 {
@@ -323,6 +363,9 @@ int main(void)
     tcase_add_test(tc, test_worker_env_has_all_places);
     tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
     tcase_add_test(tc, test_worker_env_drops_one_variable);
+    tcase_add_loop_test(tc, test_worker_env_tells_open_mpi_its_place, 0, 2);
+    tcase_add_loop_test(tc, test_worker_env_chooses_the_protocol_for_mpich, 0,
+                        4);
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_has_what_pmi_needs);

@@ -67,11 +67,30 @@ void mpi_round(struct mpi *m, const struct msg_world *world)
     (void)m, (void)world;
 }
 
-int mpi_open_worker(struct mpi *m, int local_rank, int *fd, struct ddp_err *err)
+int mpi_open_worker(struct mpi *m,
+                    int local_rank,
+                    struct mpi_fds *fds,
+                    struct ddp_err *err)
 {
     (void)m, (void)local_rank, (void)err;
-    *fd = -1;
+    *fds = (struct mpi_fds){.pmi = -1, .env = -1};
     return 0;
+}
+
+void mpi_close_fds(const struct mpi_fds *fds)
+{
+    (void)fds;
+}
+
+pid_t mpi_helper(const struct mpi *m, enum mpi_helper which)
+{
+    (void)m, (void)which;
+    return 0;
+}
+
+void mpi_helper_ended(struct mpi *m, enum mpi_helper which)
+{
+    (void)m, (void)which;
 }
 
 void mpi_started(struct mpi *m, int local_rank, pid_t pid)

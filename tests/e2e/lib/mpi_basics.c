@@ -1,38 +1,72 @@
 /*
- * The three programs of a first MPI lesson in one, and the ways in which rank 1
- * fails in them: mpi_basics HOW. In the first round rank 1 does as HOW says, in
- * each later one all is well:
- *   well      all is well from the start
- *   exit      exits with 5 before MPI_Init
- *   kill      is killed after MPI_Init
- *   early     ends with 0 after MPI_Init, without MPI_Finalize
- *   abort     calls MPI_Abort with 42
- *   junk      writes what is no PMI to its descriptor
- * Rank 0 prints what it computed. Whoever waits for rank 1 waits for ever.
+ * The three programs of a first MPI lesson in one, and the ways in which the
+ * last rank fails in them: mpi_basics HOW. In the first round it does as HOW
+ * says, in each later one all is well:
+ *   well        all is well from the start
+ *   exit        exits with 5 before MPI_Init
+ *   absent      ends with 0 before MPI_Init
+ *   never       waits for ever before MPI_Init
+ *   kill        is killed after MPI_Init
+ *   collective  is killed while the others wait for it in a collective
+ *   early       ends with 0 after MPI_Init, without MPI_Finalize
+ *   abort       calls MPI_Abort with 42
+ *   junk        writes what is no PMI to its descriptor
+ *   late        exits with 3 after MPI_Finalize
+ *   loop        all ranks send around for ever
+ *   spawn       all is well, and rank 0 calls MPI_Comm_spawn
+ * Rank 0 prints what it computed, and whether all ranks found those of their
+ * node by MPI as the environment says. Whoever waits for one that failed waits
+ * for ever.
  */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define RANKS_MAX 64
+#define RANKS_MAX  64
+#define COLLECT_US 100000 /* in which the others come into the collective */
 
+static const char *how = "well";
 static int rank, size;
 
-static void fail_as(const char *how)
+static bool is_how(const char *what)
 {
-    const char *fd = getenv("PMI_FD");
-    if (strcmp(how, "kill") == 0)
-        (void)raise(SIGKILL);
-    if (strcmp(how, "early") == 0)
+    return strcmp(how, what) == 0;
+}
+
+static int number(const char *name)
+{
+    const char *text = getenv(name);
+    return text == NULL ? -1 : atoi(text);
+}
+
+static void fail_before_init(void)
+{
+    if (is_how("exit"))
+        _exit(5);
+    if (is_how("absent"))
         _exit(0);
-    if (strcmp(how, "abort") == 0)
+    if (is_how("never"))
+        (void)pause();
+}
+
+static void fail_after_init(void)
+{
+    if (is_how("collective"))
+        (void)usleep(COLLECT_US);
+    if (is_how("kill") || is_how("collective"))
+        (void)raise(SIGKILL);
+    if (is_how("early"))
+        _exit(0);
+    if (is_how("abort"))
         (void)MPI_Abort(MPI_COMM_WORLD, 42);
-    if (strcmp(how, "junk") == 0 && write(atoi(fd), "hello\n", 6) != 6)
+    if (is_how("junk") && write(number("PMI_FD"), "hello\n", 6) != 6)
         _exit(99);
-    (void)pause();
+    if (is_how("abort") || is_how("junk"))
+        (void)pause();
 }
 
 /* A number goes around the ring, and each rank adds its own. */
@@ -53,6 +87,14 @@ static int send_around(void)
     return sum;
 }
 
+static int broadcast(void)
+{
+    int sent = rank == 0 ? 4711 : 0, seen = 0;
+    MPI_Bcast(&sent, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Reduce(&sent, &seen, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    return seen;
+}
+
 static double gather_average(void)
 {
     double own = rank * 1.5, all[RANKS_MAX], sum = 0;
@@ -62,39 +104,84 @@ static double gather_average(void)
     return sum / size;
 }
 
+/* How many ranks do not share memory with those of their node, and no others.
+ */
+static int misplaced(void)
+{
+    MPI_Comm node;
+    int node_rank, node_size, seen = 0;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                        &node);
+    MPI_Comm_rank(node, &node_rank);
+    MPI_Comm_size(node, &node_size);
+    MPI_Comm_free(&node);
+    int wrong = rank != number("RANK") || size != number("WORLD_SIZE") ||
+                node_rank != number("LOCAL_RANK") ||
+                node_size != number("LOCAL_WORLD_SIZE");
+    MPI_Reduce(&wrong, &seen, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    return seen;
+}
+
 /* What MPI_Comm_spawn returns is an error, and no more. */
-static int spawn_fails(void)
+static void show_spawn(void)
 {
     MPI_Comm children;
+    char text[MPI_MAX_ERROR_STRING];
+    int len;
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    return MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0,
-                          MPI_COMM_SELF, &children,
-                          MPI_ERRCODES_IGNORE) != MPI_SUCCESS;
+    int rc = MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0,
+                            MPI_COMM_SELF, &children, MPI_ERRCODES_IGNORE);
+    if (rc == MPI_SUCCESS) {
+        printf("a spawn was not refused\n");
+        return;
+    }
+    MPI_Error_string(rc, text, &len);
+    printf("spawn: %s\n", text);
+}
+
+/* A round that lasts until it is ended from outside. */
+static void loop_for_ever(void)
+{
+    for (;;) {
+        int sum = send_around();
+        if (rank == 0) {
+            printf("around: %d\n", sum);
+            (void)fflush(stdout);
+            (void)usleep(10000);
+        }
+    }
+}
+
+static void compute(void)
+{
+    int sum = send_around();
+    int seen = broadcast();
+    double average = gather_average();
+    int wrong = misplaced();
+    if (rank > 0)
+        return;
+    printf("round %d: sum %d, broadcast %d, average %g, of %d, "
+           "%d in the wrong place\n",
+           number("DDP_ROUND"), sum, seen, average, size, wrong);
+    if (is_how("spawn"))
+        show_spawn();
 }
 
 int main(int argc, char *argv[])
 {
-    const char *attempt = getenv("TORCHELASTIC_RESTART_COUNT");
-    const char *how = argc > 1 && strcmp(attempt, "0") == 0 ? argv[1] : "well";
-    int seen = 0;
-    if (strcmp(how, "exit") == 0 && strcmp(getenv("RANK"), "1") == 0)
-        return 5;
+    bool last = number("RANK") == number("WORLD_SIZE") - 1;
+    if (argc > 1 && number("DDP_ROUND") <= 1)
+        how = argv[1];
+    if (last)
+        fail_before_init();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (strcmp(how, "well") != 0 && rank == 1)
-        fail_as(how);
-    int sum = send_around();
-    int sent = rank == 0 ? 4711 : 0;
-    MPI_Bcast(&sent, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&sent, &seen, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
-    double average = gather_average();
-    int refused = rank == 0 ? spawn_fails() : 0;
-    if (rank == 0)
-        printf("attempt %s: sum %d, broadcast %d, average %g, of %d; "
-               "spawn %s\n",
-               attempt, sum, seen, average, size,
-               refused ? "refused" : "not refused");
+    if (last)
+        fail_after_init();
+    if (is_how("loop"))
+        loop_for_ever();
+    compute();
     MPI_Finalize();
-    return 0;
+    return last && is_how("late") ? 3 : 0;
 }
