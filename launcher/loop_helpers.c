@@ -20,6 +20,7 @@ enum helper {
     HELPER_DRAIN,
     HELPER_STANDBY, /* the importer */
     HELPER_PMIX,
+    HELPER_HWLOC,
     HELPERS
 };
 
@@ -36,6 +37,7 @@ static void find_pids(const struct loop *l, pid_t pids[HELPERS])
     pids[HELPER_DRAIN] = drain_check_helper(l->drain_check);
     pids[HELPER_STANDBY] = standby_importer(l->standby);
     pids[HELPER_PMIX] = workers_mpi_helper(l->workers, MPI_HELPER_PMIX);
+    pids[HELPER_HWLOC] = workers_mpi_helper(l->workers, MPI_HELPER_HWLOC);
 }
 
 int loop_helpers_keep(void *ctx, pid_t pids[SWEEP_KEEP_MAX])
@@ -81,6 +83,9 @@ static void on_helper_died(struct loop *l, enum helper which)
         return;
     case HELPER_PMIX:
         workers_mpi_helper_ended(l->workers, MPI_HELPER_PMIX);
+        return;
+    case HELPER_HWLOC:
+        workers_mpi_helper_ended(l->workers, MPI_HELPER_HWLOC);
         return;
     case HELPERS:
         break;

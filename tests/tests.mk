@@ -52,6 +52,14 @@ $(FAKE_PMIX): $(call obj,tests/lib/fake_pmix)
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(B)/tests/unit/check_pmix: | $(FAKE_PMIX)
 
+# In place of libhwloc.
+FAKE_HWLOC := $(B)/tests/lib/libhwloc.so.15
+$(FAKE_HWLOC): $(call obj,tests/lib/fake_hwloc)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(addprefix $(B)/tests/unit/,check_hwloc_xml check_mpi): | $(FAKE_HWLOC)
+
 # What runs a program as under an older kernel.
 OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel
 $(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
@@ -178,7 +186,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 	scripts/run-tests $^
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
-e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(EMULATED) $(GPU_BENCH) \
+e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(FAKE_HWLOC) $(EMULATED) $(GPU_BENCH) \
 		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)

@@ -27,6 +27,7 @@
 
 #include "launcher/mpi/channel.h"
 #include "launcher/mpi/exchange.h"
+#include "launcher/mpi/hwloc_xml.h"
 #include "launcher/mpi/pmix.h"
 #include "launcher/mpi/space.h"
 #include "rendezvous/base/log.h"
@@ -60,6 +61,7 @@ struct mpi {
     struct pmix *pmix; /* NULL: no PMIx */
     struct space space;
     struct exchange exchange;
+    struct hwloc_xml topology;
     int64_t base_rank;
     int64_t fences;          /* of this round, through the exchange */
     bool judged;             /* a failure of it was told to the agent */
@@ -269,12 +271,27 @@ static void name_over_nodes(void *ctx,
     exchange_name(&m->exchange, local_rank, op, name, value);
 }
 
+static void tell_topology(struct mpi *m)
+{
+    char path[HWLOC_XML_PATH_MAX];
+    hwloc_xml_path(&m->topology, path);
+    space_told_topology(&m->space, path);
+}
+
+static void on_look(void *ctx)
+{
+    struct mpi *m = mpi_of(ctx);
+    if (m->topology.state != HWLOC_XML_BEGUN)
+        tell_topology(m);
+}
+
 static const struct space_handler space_handler = {
     .say = say,
     .fail = fail,
     .warn = warn,
     .fence = fence,
     .name = name_over_nodes,
+    .look = on_look,
 };
 
 /* The first thing that the nodes gather is how many workers each has. */
@@ -412,6 +429,8 @@ int mpi_open_worker(struct mpi *m,
     if (m == NULL)
         return 0;
     m->pids[local_rank] = 0;
+    if (m->pmi1 && local_rank == 0)
+        hwloc_xml_begin(&m->topology); /* while there is a processor for it */
     if ((m->pmi1 && open_socket(m, local_rank, &fds->pmi, err) != 0) ||
         pmix_open_worker(m->pmix, local_rank, &fds->env, err) != 0) {
         mpi_close_fds(fds);
@@ -485,8 +504,7 @@ pid_t mpi_helper(const struct mpi *m, enum mpi_helper which)
 {
     if (m == NULL)
         return 0;
-    ddp_assert(which == MPI_HELPER_PMIX);
-    return pmix_helper(m->pmix);
+    return which == MPI_HELPER_PMIX ? pmix_helper(m->pmix) : m->topology.pid;
 }
 
 void mpi_helper_ended(struct mpi *m, enum mpi_helper which)
@@ -495,4 +513,6 @@ void mpi_helper_ended(struct mpi *m, enum mpi_helper which)
         pmix_helper_ended(m->pmix);
         return;
     }
+    hwloc_xml_ended(&m->topology);
+    tell_topology(m);
 }

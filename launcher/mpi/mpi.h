@@ -67,6 +67,7 @@ void mpi_ended(struct mpi *m, struct agent_worker *w);
 
 enum mpi_helper {
     MPI_HELPER_PMIX,  /* the PMIx server */
+    MPI_HELPER_HWLOC, /* what looks at the topology (hwloc_xml) */
     MPI_HELPERS
 };
 

@@ -27,6 +27,7 @@
 
 #define CODE_OF_ABORT_0 1    /* MPI_Abort(comm, 0) is a failure as well */
 #define REFUSAL         '\n' /* in place of the new keys: an empty line */
+#define TOPOLOGY_KEY    "PMI_hwloc_xmlfile" /* MPICH 5's name for it */
 #define ENDED_WITHOUT_INIT                                                     \
     "it ended with 0 and without MPI_Init, for which other ranks wait"
 
@@ -126,7 +127,7 @@ void space_begin(struct space *s,
 static bool is_inside(enum space_client_state state)
 {
     return state == SPACE_IDLE || state == SPACE_BARRIER ||
-           state == SPACE_ASKING;
+           state == SPACE_ASKING || state == SPACE_LOOKING;
 }
 
 static void
@@ -221,6 +222,7 @@ const char *space_ended(struct space *s, int local_rank)
     case SPACE_IDLE:
     case SPACE_BARRIER:
     case SPACE_ASKING:
+    case SPACE_LOOKING:
         return s->failed ? NULL
                          : "it ended with 0 after MPI_Init, but without "
                            "MPI_Finalize";
@@ -321,34 +323,55 @@ on_put(struct space *s, int local_rank, const struct pmi_request *req)
     say_done(s, local_rank, PMI_PUT, why);
 }
 
-static void say_mapping(struct space *s, int local_rank)
+/* A value of ours; "": there is none. */
+static void say_own(struct space *s, int local_rank, const char *value)
 {
-    struct pmi_text t = {s->mapping, strlen(s->mapping)};
+    struct pmi_text t = {value, strlen(value)};
     if (t.len > 0)
         say_text(s, local_rank, PMI_GET, t);
     else
         say_missing(s, local_rank, PMI_GET, "no_such_key");
 }
 
+/* What the launcher knows, and no rank has put. */
 static void
-on_get(struct space *s, int local_rank, const struct pmi_request *req)
+say_known(struct space *s, int local_rank, const struct pmi_request *req)
 {
     struct space_client *c = client_of(s, local_rank);
-    const struct kvs_entry *e = kvs_get(&s->keys, req->key);
-    if (is_foreign(s, req)) {
-        say_missing(s, local_rank, PMI_GET, "unknown_kvsname");
-    } else if (e != NULL) {
-        say_text(s, local_rank, PMI_GET,
-                 (struct pmi_text){e->value, e->value_len});
+    if (same(req->key, TOPOLOGY_KEY)) {
+        enter(s, c, SPACE_LOOKING);
+        s->handler->look(s->ctx);
     } else if (!same(req->key, MAPPING_KEY)) {
-        say_missing(s, local_rank, PMI_GET, "no_such_key");
+        say_own(s, local_rank, "");
     } else if (s->mapped) {
-        say_mapping(s, local_rank);
+        say_own(s, local_rank, s->mapping);
     } else {
         enter(s, c, SPACE_ASKING);
         c->asks = PMI_GET;
         blame_cut_off(s);
     }
+}
+
+void space_told_topology(struct space *s, const char *path)
+{
+    for (int i = 0; i < s->nproc; i++)
+        if (s->clients[i].state == SPACE_LOOKING) {
+            enter(s, &s->clients[i], SPACE_IDLE);
+            say_own(s, i, path);
+        }
+}
+
+static void
+on_get(struct space *s, int local_rank, const struct pmi_request *req)
+{
+    const struct kvs_entry *e = kvs_get(&s->keys, req->key);
+    if (is_foreign(s, req))
+        say_missing(s, local_rank, PMI_GET, "unknown_kvsname");
+    else if (e != NULL)
+        say_text(s, local_rank, PMI_GET,
+                 (struct pmi_text){e->value, e->value_len});
+    else
+        say_known(s, local_rank, req);
 }
 
 static void
@@ -380,7 +403,7 @@ void space_told_nodes(struct space *s, const char *lines, size_t len)
         if (s->clients[i].state == SPACE_ASKING &&
             s->clients[i].asks == PMI_GET) {
             enter(s, &s->clients[i], SPACE_IDLE);
-            say_mapping(s, i);
+            say_own(s, i, s->mapping);
         }
 }
 
@@ -604,6 +627,7 @@ static bool may_come(const struct space_client *c, enum pmi_op op)
         return op != PMI_INIT;
     case SPACE_BARRIER:
     case SPACE_ASKING:
+    case SPACE_LOOKING:
         return op == PMI_ABORT; /* of another thread */
     case SPACE_LOST:
         return false;

@@ -15,10 +15,11 @@
  *     protocol        LOST       LOST, fails  ..        ..        LOST    -
  *     ends with 0     (noted)    fails        fails     fails     - (noted)
  *
- * ASKING waits for the other nodes. A worker that has ended with 0 and
- * without MPI_Init fails once another one of this node has called it, which may
- * wait for it in shared memory; one that is LOST and lives, once another one
- * waits in the barrier.
+ * ASKING waits for the other nodes; LOOKING, which is as ASKING, for the file
+ * with this node's topology. A worker that has ended with 0 and without
+ * MPI_Init fails once another one of this node has called it, which may wait
+ * for it in shared memory; one that is LOST and lives, once another one waits
+ * in the barrier.
  *
  * Over several nodes a barrier also carries the keys that are new on each of
  * them: `fence` is called with this node's once all workers here are in it, and
@@ -64,6 +65,9 @@ struct space_handler {
                  enum pmi_op op,
                  struct pmi_text name,
                  struct pmi_text value);
+    /* The path of the topology is wanted; space_told_topology follows, perhaps
+     * within the call. */
+    void (*look)(void *ctx);
 };
 
 enum space_client_state {
@@ -71,6 +75,7 @@ enum space_client_state {
     SPACE_IDLE,
     SPACE_BARRIER,
     SPACE_ASKING,
+    SPACE_LOOKING,
     SPACE_FINAL,
     SPACE_LOST,
 };
@@ -92,7 +97,7 @@ struct space {
     char kvsname[SPACE_KVSNAME_MAX];
     struct space_client *clients; /* nproc, owned */
     int waiting;                  /* of them in BARRIER */
-    int inside;                   /* in IDLE, BARRIER or ASKING */
+    int inside;                   /* in IDLE, BARRIER, ASKING or LOOKING */
     int absent;                   /* LOST, or ended without MPI_Init */
     bool fencing;                 /* all wait for space_fenced */
     bool fenced;                  /* `fence` was called in this round */
@@ -135,6 +140,9 @@ bool space_is_new(const struct space *s, int local_rank);
 
 /* The worker has ended with 0. Returns NULL, or why that is a failure. */
 const char *space_ended(struct space *s, int local_rank);
+
+/* Where the file with this node's topology is; "": there is none. */
+void space_told_topology(struct space *s, const char *path);
 
 /* -- several nodes --------------------------------------------------------- */
 

@@ -2,10 +2,10 @@
 /* links: launcher/mpi/mapping launcher/mpi/exchange launcher/rdzv/resolver */
 /* links: launcher/mpi/pmix launcher/mpi/pmix_server launcher/mpi/pmix_frame */
 /* links: launcher/mpi/pmix_nodes launcher/mpi/pmix_far */
-/* links: launcher/mpi/channel launcher/proc/procfs */
+/* links: launcher/mpi/hwloc_xml launcher/mpi/channel launcher/proc/procfs */
 /* links: tests/lib/hurt tests/lib/store_world rendezvous/proto/pmi */
 /* links: STORE NET PROTO BASE */
-/* libs: -luv -lcjson -ldl */
+/* libs: -luv -lcjson -ldl -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
 /*
  * PMI on real sockets: the workers are this test's, which speaks with their
  * ends, of one node or of two that meet in a real store; what a worker's
@@ -13,12 +13,14 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/mpi/mpi.h"
@@ -381,6 +383,41 @@ START_TEST(test_mpi_unused_is_told_by_one_node)
 }
 END_TEST
 
+/* All wait for the one that looks, and those of the next round need not. */
+START_TEST(test_mpi_topology_is_looked_at_once)
+{
+    static const char ask[] = "cmd=get key=PMI_hwloc_xmlfile\n";
+    char first[PMI_LINE_MAX], text[100];
+    struct ddp_err err;
+    siginfo_t info;
+    struct mpi *m = nodes[0].mpi;
+    ck_assert_int_eq(start(0, 1, 0, 1, &err), 0);
+    for (int rank = 0; rank < 2; rank++) {
+        expect(0, rank, INIT, INITED);
+        say(0, rank, ask);
+    }
+    for (int i = 0; i < 20; i++)
+        turn();
+    ck_assert_int_gt(mpi_helper(m, MPI_HELPER_HWLOC), 0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)mpi_helper(m, MPI_HELPER_HWLOC), &info,
+                            WEXITED | WNOWAIT),
+                     0);
+    mpi_helper_ended(m, MPI_HELPER_HWLOC);
+    (void)snprintf(first, sizeof(first), "%s", hear(0, 0));
+    ck_assert_str_eq(hear(0, 1), first);
+    char *path = strstr(first, "value=");
+    ck_assert_ptr_nonnull(path);
+    path[strlen(path) - 1] = '\0';
+    int fd = open(path + 6, O_RDONLY);
+    ck_assert_int_eq(read(fd, text, sizeof(text)), strlen("<topology/>"));
+    path[strlen(path)] = '\n';
+    ck_assert_int_eq(start(0, 1, 0, 2, &err), 0);
+    expect(0, 1, INIT, INITED);
+    expect(0, 1, ask, first);
+    ck_assert_int_eq(mpi_helper(m, MPI_HELPER_HWLOC), 0);
+}
+END_TEST
+
 START_TEST(test_mpi_none_does_nothing)
 {
     struct conf conf = {.nproc = 1, .mpi = CONF_MPI_NONE};
@@ -642,6 +679,7 @@ int main(void)
     tcase_add_loop_test(tc, test_mpi_early_end_is_a_failure, 0, 3);
     tcase_add_loop_test(tc, test_mpi_unused_is_told_once, 0, LEN(unused));
     tcase_add_test(tc, test_mpi_unused_is_told_by_one_node);
+    tcase_add_test(tc, test_mpi_topology_is_looked_at_once);
     tcase_add_test(tc, test_mpi_none_does_nothing);
     tcase_add_test(tc, test_mpi_nodes_share_what_they_put);
     tcase_add_test(tc, test_mpi_rounds_share_nothing);

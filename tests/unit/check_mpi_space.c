@@ -3,7 +3,7 @@
 /*
  * What a launcher answers to its workers' MPI libraries: each call here is one
  * event, and all that follows is written down as words in `did`: "RANK:ANSWER",
- * "fail:RANK:CODE", "fence:DATA", "name:RANK:COMMAND".
+ * "fail:RANK:CODE", "fence:DATA", "name:RANK:COMMAND", "look".
  */
 #include <check.h>
 #include <stdarg.h>
@@ -74,11 +74,18 @@ static void name(void *ctx,
                (int)key.len, key.at, (int)value.len, value.at);
 }
 
+static void look(void *ctx)
+{
+    (void)ctx;
+    write_down("look; ");
+}
+
 static const struct space_handler handler = {.say = say,
                                              .fail = on_fail,
                                              .warn = warn,
                                              .fence = fence,
-                                             .name = name};
+                                             .name = name,
+                                             .look = look};
 
 /* -- what happens ---------------------------------------------------------- */
 
@@ -234,6 +241,40 @@ START_TEST(test_space_over_nodes_new_keys_are_bounded)
 END_TEST
 
 /* Only those that asked are told, and a rank may put a path of its own. */
+START_TEST(test_space_topology_is_waited_for)
+{
+    all_init();
+    expect(0, "get key=PMI_hwloc_xmlfile", "look; ");
+    expect(2, "get key=PMI_hwloc_xmlfile", "look; ");
+    expect(1, "get_appnum", "1:appnum rc=0 appnum=0; ");
+    did[0] = '\0';
+    space_told_topology(&s, _i == 0 ? "/proc/1/fd/7" : "");
+    ck_assert_str_eq(did, _i == 0 ? "0:get_result value=/proc/1/fd/7; "
+                                    "2:get_result value=/proc/1/fd/7; "
+                                  : "0:get_result rc=-1 msg=no_such_key "
+                                    "info=no_such_key value=unknown; "
+                                    "2:get_result rc=-1 msg=no_such_key "
+                                    "info=no_such_key value=unknown; ");
+    expect(2, "put key=PMI_hwloc_xmlfile value=/own", "2:put_result; ");
+    expect(0, "get key=PMI_hwloc_xmlfile", "0:get_result value=/own; ");
+    begin(1);
+    space_told_topology(&s, "/proc/1/fd/7");
+    ck_assert_str_eq(did, "");
+}
+END_TEST
+
+/* While it waits for that, a rank counts as any other. */
+START_TEST(test_space_end_or_command_while_looking_is_a_failure)
+{
+    all_init();
+    says(1, "get key=PMI_hwloc_xmlfile");
+    if (_i == 0)
+        ck_assert_ptr_nonnull(space_ended(&s, 1));
+    else
+        expect(1, "get_appnum", "fail:1:76; ");
+}
+END_TEST
+
 START_TEST(test_space_barrier_waits_for_all)
 {
     all_init();
@@ -606,6 +647,9 @@ int main(void)
     tcase_add_test(tc, test_space_tells_the_place);
     tcase_add_test(tc, test_space_keys_are_those_of_the_round);
     tcase_add_test(tc, test_space_over_nodes_new_keys_are_bounded);
+    tcase_add_loop_test(tc, test_space_topology_is_waited_for, 0, 2);
+    tcase_add_loop_test(
+        tc, test_space_end_or_command_while_looking_is_a_failure, 0, 2);
     tcase_add_test(tc, test_space_barrier_waits_for_all);
     tcase_add_test(tc, test_space_names);
     tcase_add_loop_test(tc, test_space_abort_fails_with_its_code, 0,

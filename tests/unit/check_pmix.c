@@ -1,7 +1,7 @@
 /* links: launcher/mpi/mpi launcher/mpi/space launcher/mpi/kvs */
 /* links: launcher/mpi/pmix launcher/mpi/pmix_server launcher/mpi/pmix_frame */
 /* links: launcher/mpi/pmix_nodes launcher/mpi/pmix_far */
-/* links: launcher/mpi/mapping launcher/mpi/exchange */
+/* links: launcher/mpi/mapping launcher/mpi/exchange launcher/mpi/hwloc_xml */
 /* links: launcher/mpi/channel launcher/proc/procfs */
 /* links: launcher/rdzv/resolver tests/lib/hurt tests/lib/store_world */
 /* links: tests/lib/scratch rendezvous/proto/pmi STORE NET PROTO BASE */
