@@ -146,7 +146,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/agent,agent end session tell work vote candidates \
 	state) \
 	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words from_cluster front leave) \
+	output words from_cluster front leave linked) \
 	$(call of,launcher/front,front hosts tree hub again pump fan frames child command \
 	orders marks streams proxy requeue) \
 	$(CLUSTER) \

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "launcher/conf/conf_priv.h"
+#include "launcher/conf/linked.h"
 #include "launcher/conf/options.h"
 #include "launcher/conf/program.h"
 
@@ -41,6 +42,23 @@ static int join_vectors(struct conf *c,
     const char *slash = strrchr(name, '/');
     c->prog_name = slash != NULL ? slash + 1 : name;
     return 0;
+}
+
+/* An MPI program that finds no other rank runs to its end, and its numbers may
+ * look right. --mpi=none says that this is meant. */
+static void note_mpi(struct conf *c, const struct opts *o)
+{
+    char library[LINKED_NAME_MAX];
+    bool alone = c->nproc == 1 && c->nnodes_max == 1;
+    /* The one worker of a task that srun started has its variables. */
+    bool of_task = c->nproc == 1 && c->task_vars;
+    if (opts_given(o, OPTIONS_mpi) || alone || of_task || c->preflight ||
+        c->front.kind != CONF_FRONT_NONE || !linked_mpi(c->exec_path, library))
+        return;
+    conf_note(c,
+              "%.80s is linked with MPI (%s), and without --mpi=auto each "
+              "worker is an MPI world of its own",
+              c->prog_name, library);
 }
 
 int conf_program(struct conf *c,
@@ -90,7 +108,11 @@ int conf_program(struct conf *c,
      * it is, gets all of its arguments. */
     bool drop = (python || no_python) && !o->dashes && program[1] != NULL &&
                 strcmp(program[1], "--") == 0;
-    return join_vectors(c, head, program, drop, err);
+    if (join_vectors(c, head, program, drop, err) < 0)
+        return -1;
+    if (!python)
+        note_mpi(c, o);
+    return 0;
 }
 
 void conf_free_program(struct conf *c)

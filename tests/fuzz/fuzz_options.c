@@ -10,14 +10,14 @@
 /* links: rendezvous/base/opts_help rendezvous/base/opts */
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* links: rendezvous/base/utf8 launcher/conf/from_cluster CLUSTER */
-/* links: launcher/conf/front launcher/conf/leave */
+/* links: launcher/conf/front launcher/conf/leave launcher/conf/linked */
 /* links: launcher/proc/procfs rendezvous/base/mono */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what
  * it does not must be told. It looks for the program and for GPUs and
  * CPUs (stat, access, readdir, /sys). It makes no file that the input names,
- * and opens only a list of hosts (PBS_NODEFILE, PE_HOSTFILE).
+ * and opens only a list of hosts (PBS_NODEFILE, PE_HOSTFILE) and the program.
  */
 #include <ctype.h>
 #include <unistd.h>

@@ -2,7 +2,8 @@
 /* links: launcher/conf/meet launcher/conf/endpoints */
 /* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
 /* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
-/* links: launcher/conf/program launcher/proc/signals launcher/hw/cpus */
+/* links: launcher/conf/program launcher/conf/linked launcher/proc/signals */
+/* links: launcher/hw/cpus */
 /* links: launcher/conf/from_cluster launcher/conf/front launcher/conf/leave */
 /* links: CLUSTER */
 /* links: launcher/proc/procfs */

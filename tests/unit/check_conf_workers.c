@@ -3,6 +3,7 @@
 /* Command lines of ddprun, and what is run by them, how often, on which CPUs
  * and GPUs. */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "launcher/hw/cpus.h"
 #include "launcher/hw/topology.h"
 #include "tests/lib/conf_line.h"
+#include "tests/lib/elf_image.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
@@ -71,6 +73,50 @@ START_TEST(test_conf_program_is_found)
     for (char **p = c.argv; *p != NULL; p++)
         n += snprintf(text + n, sizeof(text) - (size_t)n, " [%s]", *p);
     ck_assert_str_eq(text, programs[_i].want);
+    conf_free(&c);
+}
+END_TEST
+
+#define TWO_NODES "--nnodes=2 --rdzv_endpoint=h:1 "
+
+/* A program of MPI of which each worker would be a world of its own: its user
+ * is told, unless --mpi was given. */
+START_TEST(test_conf_mpi_program_is_told)
+{
+    static const struct {
+        const char *env, *line;
+        bool told;
+    } cases[] = {
+        {"", "--nproc=2 mpi", true},
+        {"", TWO_NODES "./bin/mpi", true},
+        {"", "--nproc=2 --no_python mpi", true},
+        {"", "--cluster=none --nproc=2 mpi", true},
+        {"", "mpi", false},
+        {"", "--nproc=2 --mpi=none mpi", false},
+        {"PET_MPI=none", "--nproc=2 mpi", false},
+        {"", "--nproc=2 --mpi=pmi1 mpi", false},
+        {"", "--nproc=2 prog", false},
+        {"OMP_NUM_THREADS=1", "--nproc=2 --run_path bin/mpi", false},
+        {"", TWO_NODES "--cluster=none mpi", false}, /* a task's, of srun */
+        {"", TWO_NODES "--preflight mpi", false},
+        {"", "--hosts=a:2,b:2 mpi", false}, /* each host looks itself */
+    };
+    const struct elf_image m = elf_image_of("libmpi.so.40");
+    struct conf c;
+    struct ddp_err err = {.text = ""};
+    int fd = open("bin/mpi", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, &m, sizeof(m)), sizeof(m));
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_msg(conf_line_conf(&c, cases[_i].env, cases[_i].line, &err) == 0,
+                  "%s: %s", cases[_i].line, err.text);
+    ck_assert_msg(c.notes_len == cases[_i].told, "%s: %s", cases[_i].line,
+                  c.notes[0]);
+    ck_assert_str_eq(c.notes[0],
+                     cases[_i].told
+                         ? "mpi is linked with MPI (libmpi.so.40), and without "
+                           "--mpi=auto each worker is an MPI world of its own"
+                         : "");
     conf_free(&c);
 }
 END_TEST
@@ -170,6 +216,7 @@ int main(void)
     tcase_add_unchecked_fixture(t, conf_line_setup, scratch_leave);
     tcase_add_loop_test(t, test_conf_program_is_found, 0,
                         (int)(sizeof(programs) / sizeof(programs[0])));
+    tcase_add_loop_test(t, test_conf_mpi_program_is_told, 0, 13);
     tcase_add_test(t, test_conf_nproc_cpu_is_counted);
     tcase_add_loop_test(t, test_conf_gpus_are_handed_out, 0, 13);
     tcase_add_test(t, test_conf_workers_are_bound);
