@@ -62,6 +62,13 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
 LDFLAGS  += -pie -pthread $(LDSAN)
 
+# A launcher runs with the stack that its user allows it: ulimit -s 128 is
+# enough. Sanitizers make frames larger.
+ifeq ($(SAN),)
+$(B)/obj/launcher/%.o $(B)/obj/rendezvous/%.o: CFLAGS += \
+	-Wframe-larger-than=24576
+endif
+
 # -- CUDA and NCCL, where they are found --------------------------------------
 #
 # libddp loads both at run time and needs only nccl.h here. The kernels of

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "launcher/conf/conf.h"
@@ -142,6 +143,59 @@ static int be_front(struct conf *c, const struct opts *o, int argc, char **argv)
     return status;
 }
 
+/* Of a process of ours: of the agent, of the server that it starts. With less
+ * they die by SIGSEGV, or one waits for the other. */
+#define STACK_MIN_KIB 128
+
+static int check_stack(struct ddp_err *err)
+{
+    struct rlimit stack;
+    if (getrlimit(RLIMIT_STACK, &stack) != 0)
+        return 0; /* a sandbox; it is not known to be too small */
+    if (stack.rlim_cur / 1024 >= STACK_MIN_KIB)
+        return 0;
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "a stack of %d KiB (ulimit -s) is too small: ddprun "
+                       "needs %d KiB; try: ulimit -s 8192",
+                       (int)(stack.rlim_cur / 1024), STACK_MIN_KIB);
+}
+
+/* What cannot be found out from the options alone. */
+static int check_machine(struct conf *c, bool dry, struct ddp_err *err)
+{
+    if (c->token_file[0] != '\0' &&
+        tls_key_read(&c->token, c->token_file, err) != 0)
+        return -1;
+    if (c->http_hosts[0] != '\0' && http_hosts_check(c->http_hosts, err) != 0)
+        return -1;
+    if (c->store_allow[0] != '\0' && store_host_allow(c, err) != 0)
+        return -1;
+    if (check_stack(err) != 0 || check_kernel(c, err) != 0)
+        return -1;
+    return check_pmix(c, dry, err);
+}
+
+/* From here on there are processes. Returns the exit status in the agent only:
+ * the guard ends in guard_split. */
+static int launch(const struct conf *c)
+{
+    (void)pidfd_works(); /* finds out before descriptors run out */
+    struct spawn_origin origin;
+    spawn_remember(&origin);
+    /* A scheduler may send it to the workers as well. */
+    origin.ignored |= c->notices;
+    if (c->cgroup)
+        (void)cgroup_make(); /* all works without */
+    if (!procfs_is_ours())
+        tell_of_proc();
+    if (c->nnodes_max > 1) {
+        launch_lock_take(c->run_id, c->endpoints[0].host, c->endpoints[0].port);
+        tell_of_others();
+    }
+    int guard_fd = guard_split(c->signals, c->requeue ? requeue_at_end : NULL);
+    return loop_run(c, &origin, guard_fd);
+}
+
 int main(int argc, char *argv[])
 {
     struct opts o;
@@ -167,42 +221,18 @@ int main(int argc, char *argv[])
         log_timestamps(utc_now);
     if (conf.front.kind != CONF_FRONT_NONE)
         return be_front(&conf, &o, argc, argv);
-    if (conf.token_file[0] != '\0' &&
-        tls_key_read(&conf.token, conf.token_file, &err) != 0)
-        refuse(&err);
-    if (conf.http_hosts[0] != '\0' &&
-        http_hosts_check(conf.http_hosts, &err) != 0)
-        refuse(&err);
-    if (conf.store_allow[0] != '\0' && store_host_allow(&conf, &err) != 0)
-        refuse(&err);
-    if (check_kernel(&conf, &err) != 0 ||
-        check_pmix(&conf, opts_number(&o, OPTIONS_dry_run) != 0, &err) != 0)
+    bool dry = opts_number(&o, OPTIONS_dry_run) != 0;
+    if (check_machine(&conf, dry, &err) != 0)
         refuse(&err);
     for (int i = 0; i < conf.notes_len; i++)
         log_info("%s", conf.notes[i]);
-    if (opts_number(&o, OPTIONS_dry_run) != 0)
+    if (dry)
         return dry_run(&conf, stdout);
     if (try_files(&conf.output, &err) != 0)
         refuse(&err);
     if (conf.preflight && preflight_prepare(&conf, &err) != 0)
         refuse(&err);
-    (void)pidfd_works(); /* finds out before descriptors run out */
-    struct spawn_origin origin;
-    spawn_remember(&origin);
-    /* A scheduler may send it to the workers as well. */
-    origin.ignored |= conf.notices;
-    if (conf.cgroup)
-        (void)cgroup_make(); /* all works without */
-    if (!procfs_is_ours())
-        tell_of_proc();
-    if (conf.nnodes_max > 1) {
-        launch_lock_take(conf.run_id, conf.endpoints[0].host,
-                         conf.endpoints[0].port);
-        tell_of_others();
-    }
-    int guard_fd =
-        guard_split(conf.signals, conf.requeue ? requeue_at_end : NULL);
-    int status = loop_run(&conf, &origin, guard_fd);
+    int status = launch(&conf);
     tls_key_free(conf.token);
     allow_free(conf.store_nets);
     conf_free(&conf);

@@ -87,7 +87,7 @@ static int take_refusal(const struct ctl_peer *peer,
 static int
 say(struct ctl_line *line, const struct msg *order, struct ddp_err *err)
 {
-    char json[MSG_JSON_MAX];
+    static char json[MSG_JSON_MAX]; /* the stack may be as small */
     struct buf out;
     int len = msg_encode(order, json, sizeof(json));
     ddp_assert(len > 0);

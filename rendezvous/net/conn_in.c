@@ -43,7 +43,7 @@ static void turn_away(struct conn *c, const char *why)
 static void require_token(struct conn *c)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
-    char json[MSG_JSON_MAX];
+    static _Thread_local char json[MSG_JSON_MAX]; /* large for a stack */
     msg_set(m.refused.text, TOKEN_REQUIRED ": give --rdzv_token_file");
     int len = msg_encode(&m, json, sizeof(json));
     ddp_assert(len > 0);
