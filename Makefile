@@ -106,7 +106,8 @@ of = $(addprefix $(1)/,$(2))
 BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_files \
 	signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
-CORE   := $(call of,rendezvous/core,ranks budget note) \
+CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace \
+	timeline) \
 	$(call of,rendezvous/core/inner,rdzv status) \
 	$(call of,rendezvous/core/inner/join,join join_check join_place join_rebuild \
 	join_settle claim takeover moved witness member round_tick) \

@@ -1,0 +1,31 @@
+/*
+ * core/pace: how fast one node goes on, from what its beats tell of its
+ * workers' progress files. Pure.
+ */
+#ifndef RENDEZVOUS_CORE_PACE_H
+#define RENDEZVOUS_CORE_PACE_H
+
+#include <stdint.h>
+
+/* All 0: nothing was told. */
+struct pace {
+    int64_t steps; /* the least number in its workers' files plus 1; 0: none */
+    int64_t ahead; /* the greatest one is so much more */
+    int slow;      /* the local rank of the least one */
+    int64_t at_us; /* when that was told */
+    /* What was told before: the newer one five seconds ago at most, the older
+     * one five to ten. */
+    struct pace_mark {
+        int64_t steps, at_us;
+    } newer, older;
+};
+
+/* A beat tells this now. `steps` 0: nothing is known, and nothing changes. */
+void pace_take(
+    struct pace *p, int64_t steps, int64_t ahead, int slow, int64_t now_us);
+
+/* Of the last ten seconds or less, in millionths of a step a second; 0: not
+ * known, or it stands still. */
+int64_t pace_micro(const struct pace *p);
+
+#endif
