@@ -114,7 +114,7 @@ CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace 
 	$(call of,rendezvous/core/inner/round,round round_seal round_tell round_roll \
 	round_end propose handover node_gone capacity command) \
 	$(call of,rendezvous/core/inner/state,run node office due reply strikes cause \
-	states last_lease) \
+	states last_lease history) \
 	$(call of,rendezvous/base,quota signals_name)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out pool)

@@ -193,22 +193,18 @@ static const struct sweep_handler sweep_handler = {
 
 static void send_msg(struct loop *l, const struct msg *m)
 {
+    struct msg full = *m;
     former_before(&l->agent, l->client, m->kind);
     if (m->kind == MSG_KIND_ready)
         store_host_end(&l->store);
-    if (m->kind != MSG_KIND_join) {
-        rdzv_client_send(l->client, m);
-        return;
+    if (m->kind == MSG_KIND_join) {
+        int64_t age_ms = (mono_now_us() - l->start_us) / MONO_MS;
+        full.join.age_ms = mono_min(age_ms, AGE_MS_MAX);
+        rdzv_client_complete(l->client, &full.join);
     }
-    struct msg join = *m;
-    if (rdzv_client_hosts(l->client) && conf_shares_port(l->conf))
-        join.join.port = rdzv_client_port(l->client);
-    if (join.join.addr[0] == '\0')
-        rdzv_client_local_addr(l->client, join.join.addr,
-                               sizeof(join.join.addr));
-    join.join.age_ms =
-        mono_min((mono_now_us() - l->start_us) / MONO_MS, AGE_MS_MAX);
-    rdzv_client_send(l->client, &join);
+    if (m->kind == MSG_KIND_beat && m->beat.round > 0)
+        workers_tell_steps(l->workers, &full.beat);
+    rdzv_client_send(l->client, &full);
 }
 
 static void act(void *ctx, const struct agent_action *a)

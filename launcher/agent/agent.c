@@ -198,7 +198,7 @@ static void hurry_workers(struct step *s, const struct msg_stop *stop)
     if (a->stop != AGENT_STOP_AT_STEP || stop->graceful != MSG_AT_ONCE ||
         stop->round != a->round.world.round)
         return;
-    agent_note(s, NOTE_stopping, "%s", stop->text);
+    agent_note_stop(s, stop);
     agent_stop_after_failure(s);
 }
 
@@ -224,7 +224,7 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
         a->round.outcome = AGENT_DISTURBED;
     if (a->work == AGENT_STOPPING && graceful)
         return; /* said again */
-    agent_note(s, NOTE_stopping, "%s", stop->text);
+    agent_note_stop(s, stop);
     if (graceful)
         agent_ask_workers(s, (enum msg_graceful)stop->graceful);
     else

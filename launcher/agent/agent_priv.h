@@ -32,6 +32,8 @@ void agent_emit(struct step *s, const struct agent_action *action);
 /* What happened, for people and for traces; the text may be cut. */
 __attribute__((format(printf, 3, 4))) void
 agent_note(struct step *s, enum note_kind kind, const char *fmt, ...);
+/* NOTE_stopping, for what the server says. */
+void agent_note_stop(struct step *s, const struct msg_stop *stop);
 
 /* A connection is up. */
 bool agent_is_open(const struct agent *a);
@@ -56,6 +58,9 @@ void agent_send_bye(struct step *s);
 void agent_seek_server(struct step *s);
 void agent_connect_now(struct step *s);
 void agent_send_beat(struct step *s);
+/* One more, for its news; the next one is due as before, so that the nodes of a
+ * round do not all beat at the same time. */
+void agent_send_beat_between(struct step *s);
 /* `peer`: its address, or NULL; `own`: it is this launcher's own server. */
 void agent_on_connected(struct step *s, const char *peer, bool own);
 void agent_on_disconnected(struct step *s, const char *why);

@@ -30,6 +30,23 @@ void agent_send(struct step *s, const struct msg *m)
         agent_emit(s, &action);
 }
 
+static void emit_note(struct step *s,
+                      enum note_kind kind,
+                      const char *text,
+                      int64_t detect_us)
+{
+    struct note n = {
+        .kind = kind,
+        .run = s->a->conf.join.run,
+        .round = s->a->round.world.round, /* 0: there is none */
+        .node = s->a->conf.join.name,
+        .text = text,
+        .detect_us = detect_us,
+    };
+    struct agent_action action = {.kind = AGENT_NOTE, .note = &n};
+    agent_emit(s, &action);
+}
+
 void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
 {
     char text[512];
@@ -37,15 +54,12 @@ void agent_note(struct step *s, enum note_kind kind, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
     va_end(ap);
-    struct note n = {
-        .kind = kind,
-        .run = s->a->conf.join.run,
-        .round = s->a->round.world.round, /* 0: there is none */
-        .node = s->a->conf.join.name,
-        .text = text,
-    };
-    struct agent_action action = {.kind = AGENT_NOTE, .note = &n};
-    agent_emit(s, &action);
+    emit_note(s, kind, text, 0);
+}
+
+void agent_note_stop(struct step *s, const struct msg_stop *stop)
+{
+    emit_note(s, NOTE_stopping, stop->text, stop->detect_ms * MONO_MS);
 }
 
 static enum msg_state state_of(const struct agent *a)
@@ -95,6 +109,7 @@ void agent_send_join(struct step *s)
         m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
         m.join.barren = a->round.world.barren;
+        msg_set(m.join.spent, a->round.world.spent);
         m.join.long_out = a->round.long_out;
         msg_set(m.join.server, a->session.server);
         m.join.granted_ms =

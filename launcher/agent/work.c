@@ -319,6 +319,7 @@ void agent_spawn(struct step *s)
                (long long)w->group_world, used);
     struct agent_action action = {.kind = AGENT_SPAWN, .world = w};
     agent_emit(s, &action);
+    agent_send_beat_between(s);
 }
 
 /* -- what happens here ----------------------------------------------------- */

@@ -591,14 +591,15 @@ void rdzv_client_finish(struct rdzv_client *cl)
     cl->state = CLIENT_IDLE;
 }
 
-void rdzv_client_local_addr(const struct rdzv_client *cl,
-                            char *text,
-                            size_t size)
+void rdzv_client_complete(const struct rdzv_client *cl, struct msg_join *j)
 {
     char here[ADDR_TEXT_MAX] = "";
+    if (rdzv_client_hosts(cl) && conf_shares_port(cl->conf))
+        j->port = rdzv_client_port(cl);
     if (cl->conn != NULL)
         conn_here(cl->conn, here);
-    (void)snprintf(text, size, "%s", here); /* fits: both hold an address */
+    if (j->addr[0] == '\0')
+        msg_set(j->addr, here);
 }
 
 void rdzv_client_peer_addr(const struct rdzv_client *cl,

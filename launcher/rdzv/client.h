@@ -56,10 +56,9 @@ void rdzv_client_disconnect(struct rdzv_client *cl);
 /* Sends what is queued, then a FIN. */
 void rdzv_client_finish(struct rdzv_client *cl);
 
-/* Our own address of the connection, "" when there is none. */
-void rdzv_client_local_addr(const struct rdzv_client *cl,
-                            char *text,
-                            size_t size);
+/* What a join says of the connection: our address there, if none was given; and
+ * the port for the workers' store, if this launcher serves at it. */
+void rdzv_client_complete(const struct rdzv_client *cl, struct msg_join *j);
 
 /* The address of the other end, "" when there is no connection. */
 void rdzv_client_peer_addr(const struct rdzv_client *cl,

@@ -42,6 +42,9 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
+/* Of messages.def; more is no step. */
+#define BEAT_STEPS_MAX INT64_C(9000000000000000)
+
 #define WORKER_MAGIC 0x776f726bu
 
 /* One worker that lives. On the heap, since libuv closes its handle after the
@@ -654,6 +657,24 @@ bool workers_look(const struct workers *workers,
     };
     mailbox_read(&workers->mailboxes[local_rank], &out->written, &out->step);
     return true;
+}
+
+void workers_tell_steps(const struct workers *workers, struct msg_beat *beat)
+{
+    int64_t written, step, most = 0;
+    for (int i = 0; i < workers->conf->nproc; i++) {
+        if (workers_pid(workers, i) == 0)
+            continue;
+        mailbox_read(&workers->mailboxes[i], &written, &step);
+        if (step < 0 || step >= BEAT_STEPS_MAX)
+            continue;
+        if (beat->steps == 0 || step + 1 < beat->steps) {
+            beat->steps = step + 1;
+            beat->slow = i;
+        }
+        most = step + 1 > most ? step + 1 : most;
+    }
+    beat->ahead = most - beat->steps;
 }
 
 void workers_path(const struct workers *workers,

@@ -126,6 +126,10 @@ bool workers_look(const struct workers *workers,
                   bool cpu,
                   struct hang_sample *out);
 
+/* Fills in the steps of those that live, as their progress files have them;
+ * nothing if none has written any. Reads memory, no disk. */
+void workers_tell_steps(const struct workers *workers, struct msg_beat *beat);
+
 #define WORKERS_PATH_MAX ERRFILE_PATH_MAX
 
 /* The path of `name` beside the worker's error file; "" if it has none. */

@@ -32,6 +32,9 @@ struct note {
     /* The server's: the address or the source (base/quota.h) whose doing it is;
      * "" or NULL: not known. It is no part of the line. */
     const char *account;
+    /* stopping: how long ago the first sign was that not all went well; 0:
+     * there was none. It is no part of the line. */
+    int64_t detect_us;
 };
 
 const char *note_name(enum note_kind kind);

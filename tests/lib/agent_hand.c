@@ -25,6 +25,7 @@ struct agent_verdict verdict;
 char fenced[512];
 char noted[512];
 char told[512];
+int64_t detect_us;
 int64_t within_ms;
 bool exited;
 
@@ -87,6 +88,8 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_NOTE:
         if (a->note->kind == NOTE_killing)
             (void)snprintf(noted, sizeof(noted), "%s", a->note->text);
+        if (a->note->kind == NOTE_stopping)
+            detect_us = a->note->detect_us;
         if (a->note->kind == NOTE_fenced)
             (void)snprintf(fenced, sizeof(fenced), "%s", a->note->text);
         if (a->note->kind == NOTE_wait || a->note->kind == NOTE_link_back)
@@ -239,7 +242,7 @@ void run(void)
 {
     start();
     world("i", 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 
 void both_die(int signo)

@@ -23,6 +23,7 @@ extern struct agent_verdict verdict; /* once it has exited */
 extern char fenced[512];             /* the last NOTE_fenced, "": none */
 extern char noted[512];              /* the last NOTE_killing, "": none */
 extern char told[512];    /* the last NOTE_wait or NOTE_link_back, "": none */
+extern int64_t detect_us; /* of the last NOTE_stopping */
 extern int64_t within_ms; /* of the last try to connect */
 extern bool exited;
 

@@ -112,7 +112,7 @@ void run_voted(void)
     obey();
     propose(1, "");
     go(1, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 
 void server_is_killed(void)

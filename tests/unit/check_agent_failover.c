@@ -22,7 +22,7 @@ START_TEST(test_failover_round_begins_with_go)
     ck_assert_int_eq(last.accept.epoch, 1);
     ck_assert_str_eq(last.accept.epoch_id, "s");
     go(1, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     go(1, 1); /* said again */
     ck_assert_str_eq(did, "");
     ck_assert_int_eq(agent.round.world.base_rank, 2);
@@ -36,7 +36,7 @@ START_TEST(test_failover_world_in_force_begins_at_once)
     voters(1, 1, false, _i == 0 ? ME : "", "");
     ck_assert_str_eq(did, "");
     place(1, 1, false);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     pass(50 * MONO_MS);
     disconnected();
     connected();
@@ -61,7 +61,7 @@ START_TEST(test_failover_go_without_its_place_starts_nothing)
     ck_assert_str_eq(did, "");
     place(1, 1, true);
     go(1, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 
@@ -100,7 +100,7 @@ START_TEST(test_failover_newer_proposal_takes_the_place_of_an_older_one)
     ck_assert_str_eq(did, "send:accept ");
     ck_assert_int_eq(last.accept.epoch, 2);
     go(3, 2);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(test_failover_long_lease_does_not_enter_the_next_round)
     both_die(SIGTERM);
     ck_assert_int_eq(agent.lease_until_us, now_us + 800 * MONO_MS);
     place(2, 1, false);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     ck_assert_int_eq(agent_lease_until_us(&agent), granted_us + 800 * MONO_MS);
 }
 END_TEST
@@ -185,7 +185,7 @@ START_TEST(test_failover_member_accepts_the_next_round_at_once)
     ck_assert_str_eq(did, "sweep send:ready ");
     propose(2, ALL);
     go(2, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     ck_assert_int_eq(agent.round.world.round, 2);
 }
 END_TEST
@@ -286,7 +286,7 @@ START_TEST(test_failover_go_comes_by_another_connection)
     office(1, "s");
     ck_assert_str_eq(did, "send:promise ");
     go(1, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 
@@ -298,7 +298,7 @@ START_TEST(test_failover_next_server_finds_a_pending_round)
     succeed();
     if (_i == 0) {
         go(1, 1);
-        ck_assert_str_eq(did, "spawn ");
+        ck_assert_str_eq(did, "spawn send:beat ");
         return;
     }
     voters(2, 2, true, ALL, "");
@@ -307,7 +307,7 @@ START_TEST(test_failover_next_server_finds_a_pending_round)
     go(1, 1); /* of the older round */
     ck_assert_str_eq(did, "");
     go(2, 2);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 
@@ -598,7 +598,7 @@ static void run_own(void)
     answer();
     propose(1, "");
     go(1, 1);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 
 static void leave_own(void)

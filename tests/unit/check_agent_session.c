@@ -27,13 +27,28 @@ START_TEST(test_agent_beats_five_times_in_a_heartbeat)
 }
 END_TEST
 
+/* The server shows from when on all ranks run. The nodes of a round do not beat
+ * in step for that. */
+START_TEST(test_agent_says_at_once_that_its_workers_run)
+{
+    run();
+    ck_assert_str_eq(did, "spawn send:beat ");
+    ck_assert_int_eq(last.beat.round, agent.round.world.round);
+    pass(199 * MONO_MS);
+    ck_assert_str_eq(did, "");
+    pass(1 * MONO_MS);
+    ck_assert_str_eq(did, "send:beat ");
+    ck_assert_int_eq(last.beat.seq, 2);
+}
+END_TEST
+
 /* It counts from when the beat was sent, not from when the answer came. */
 START_TEST(test_agent_lease_runs_from_its_beat)
 {
     run();
-    pass(200 * MONO_MS); /* beat 1 */
+    pass(200 * MONO_MS); /* beat 2; beat 1 said that the workers run */
     pass(150 * MONO_MS);
-    lease(1, 800);
+    lease(2, 800);
     ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 650 * MONO_MS);
     pass(649 * MONO_MS);
     ck_assert_ptr_null(strstr(did, "kill"));
@@ -61,10 +76,10 @@ START_TEST(test_agent_newest_grant_counts_even_if_it_is_shorter)
     lease(0, 60000);
     ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 60 * MONO_S);
     pass(200 * MONO_MS);
-    lease(1, 800);
+    lease(2, 800);
     ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
     pass(200 * MONO_MS);
-    ck_assert_int_eq(last.beat.heard, 1);
+    ck_assert_int_eq(last.beat.heard, 2);
 }
 END_TEST
 
@@ -78,7 +93,7 @@ START_TEST(test_agent_long_lease_ends_with_its_round)
     pass(100 * MONO_MS);
     lease(0, 60000); /* still under way when the server heard `ready` */
     world("i", 2);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 700 * MONO_MS);
 }
 END_TEST
@@ -317,7 +332,7 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
     ck_assert_int_eq(joined.join.restarts, 2);
     lease(0, 800);
     world("i", 7);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 
@@ -422,6 +437,7 @@ static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
         test_agent_beats_five_times_in_a_heartbeat,
+        test_agent_says_at_once_that_its_workers_run,
         test_agent_lease_runs_from_its_beat,
         test_agent_that_wakes_too_late_kills_first,
         test_agent_newest_grant_counts_even_if_it_is_shorter,

@@ -48,6 +48,18 @@ START_TEST(test_agent_graceful_stop_asks_and_waits)
 }
 END_TEST
 
+/* What the server tells of the first sign goes with the note. */
+START_TEST(test_agent_tells_the_first_sign_of_what_stops_it)
+{
+    struct msg m = {.kind = MSG_KIND_stop,
+                    .stop = {.round = 1, .detect_ms = 1234}};
+    start();
+    world("i", 1);
+    hear(&m);
+    ck_assert_int_eq(detect_us, 1234 * MONO_MS);
+}
+END_TEST
+
 /* SIGTERM after the grace, SIGKILL after another one. */
 START_TEST(test_agent_who_does_not_leave_is_told_then_killed)
 {
@@ -588,8 +600,7 @@ START_TEST(test_agent_without_a_server_asks_nobody)
 }
 END_TEST
 
-/* -- a notice ---------------------------------------------------------------
- */
+/* -- a notice -------------------------------------------------------------- */
 
 /* SIGUSR1 says that the job ends soon; two workers run. */
 static void notice(int attached)
@@ -669,6 +680,7 @@ static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
         test_agent_graceful_stop_asks_and_waits,
+        test_agent_tells_the_first_sign_of_what_stops_it,
         test_agent_who_does_not_leave_is_told_then_killed,
         test_agent_grace_runs_at_once_where_nobody_looks,
         test_agent_done_node_that_is_asked_is_ready,

@@ -83,7 +83,7 @@ START_TEST(test_agent_all_exit_0_is_done)
     stop(1);
     ck_assert_str_eq(did, "sweep send:ready ");
     world("i", 2);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     stop(2);
     worker_exits(0, 0, 0);
     worker_exits(1, 0, 0);
@@ -136,11 +136,11 @@ START_TEST(test_agent_world_is_taken_only_once_and_only_when_idle)
     world("i", 1);
     ck_assert_str_eq(did, "");
     world("i", 2);
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
     stop(2);
     both_die(15);
     world("j", 1); /* another instance counts for itself */
-    ck_assert_str_eq(did, "spawn ");
+    ck_assert_str_eq(did, "spawn send:beat ");
 }
 END_TEST
 

@@ -30,6 +30,52 @@ START_TEST(test_rdzv_absent_node_is_waited_for_until_its_lease_is_over)
 }
 END_TEST
 
+/* Those that are stopped for it learn when a lost node was heard of last. */
+START_TEST(test_rdzv_stop_tells_how_long_a_lost_node_was_silent)
+{
+    run_two(1, 3);
+    beat_of(0, 5, 4, 1);
+    beat_of(1, 5, 4, 1);
+    now_us += HEARTBEAT / 2;
+    beat_of(0, 6, 5, 1);
+    now_us += HEARTBEAT / 2 + MONO_MS;
+    beat_of(0, 7, 6, 1);
+    tick(0);
+    ck_assert(told(0, "stop") && noted("lost"));
+    ck_assert_int_eq(last[0].stop.detect_ms, HEARTBEAT / MONO_MS + 1);
+}
+END_TEST
+
+/* A worker that died a second before its agent knew; and the same moment for a
+ * node that hears of the stop later. */
+START_TEST(test_rdzv_stop_tells_how_long_a_worker_has_been_dead)
+{
+    run_two(2, 2);
+    beat_of(0, 5, 4, 1);
+    beat_of(1, 5, 4, 1);
+    now_us += 2 * MONO_S;
+    closed(1, false);
+    failed(0, 1, 3, MONO_S);
+    now_us += MONO_S / 2;
+    rejoin(11, 1, 1, MSG_STATE_RUNNING, true);
+    ck_assert(told(11, "stop"));
+    ck_assert_int_eq(last[11].stop.detect_ms, 1500);
+}
+END_TEST
+
+/* One that leaves is no loss, and nothing was amiss before. */
+START_TEST(test_rdzv_stop_tells_of_no_silence_without_a_loss)
+{
+    run_two(1, 3);
+    beat_of(0, 5, 4, 1);
+    beat_of(1, 5, 4, 1);
+    now_us += HEARTBEAT / 2;
+    closed(1, true);
+    ck_assert(told(0, "stop"));
+    ck_assert_int_eq(last[0].stop.detect_ms, 0);
+}
+END_TEST
+
 START_TEST(test_rdzv_world_is_said_again_to_who_missed_it)
 {
     run_two(2, 2);
@@ -258,6 +304,9 @@ int main(void)
 {
     const struct hand_test tests[] = {
         {test_rdzv_absent_node_is_waited_for_until_its_lease_is_over, 1},
+        {test_rdzv_stop_tells_how_long_a_lost_node_was_silent, 1},
+        {test_rdzv_stop_tells_how_long_a_worker_has_been_dead, 1},
+        {test_rdzv_stop_tells_of_no_silence_without_a_loss, 1},
         {test_rdzv_world_is_said_again_to_who_missed_it, 1},
         {test_rdzv_stop_is_said_again_to_who_missed_it, 1},
         {test_rdzv_end_is_said_again_to_who_missed_it, 1},

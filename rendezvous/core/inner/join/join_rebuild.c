@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -137,12 +138,13 @@ demote_all(struct rdzv *r, struct run *run, const struct msg_join *j)
 }
 
 /* What was charged, counted and waited for was another instance's. */
-static void give_way(struct run *run)
+static void give_way(struct rdzv *r, struct run *run)
 {
     budget_init(&run->budget, run->budget.max, run->budget.window_us,
                 run->budget.crash_loop);
     strikes_forget(&run->strikes);
     run->scale_next_us = 0;
+    history_begin(r, run);
     if (run->round.number > run->recovery.passed)
         run->recovery.passed = run->round.number;
     run_leave_instance(run);
@@ -155,7 +157,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     if (!run->recovery.rebuilt)
         run->recovery.rebuilt_at_us = r->now_us;
     if (anew)
-        give_way(run);
+        give_way(r, run);
     msg_set(run->instance, j->instance);
     run->born_us = born_us(r, j);
     run->round.number = j->round;
@@ -193,6 +195,7 @@ void join_restore(const struct rdzv *r,
     budget_restore_no_progress(&run->budget, (int)j->barren);
     if (next_us > run->scale_next_us)
         run->scale_next_us = next_us;
+    history_restore(r, run, j);
 }
 
 /* -- members come back ----------------------------------------------------- */
@@ -269,7 +272,8 @@ void join_fill_hole(struct rdzv *r,
         round_try_done(r, run);
     } else {
         node_set_state(r, n, NODE_STOPPING);
-        reply_stop(r, n, run->round.number, "the round is over", MSG_AT_ONCE);
+        reply_stop(r, n, run->round.number, "the round is over", MSG_AT_ONCE,
+                   0);
         round_over(r, run, "a node stopped its workers", MSG_AT_ONCE);
     }
     node_confirm(r, n, j->round);

@@ -14,6 +14,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/propose.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -123,8 +124,10 @@ void node_left(struct rdzv *r, struct node *n)
 
 void node_expired(struct rdzv *r, struct node *n)
 {
-    if (!round_reopen_hole(r, n))
-        node_gone(r, n, "is silent: its lease is over");
+    if (round_reopen_hole(r, n))
+        return;
+    history_lost(&r->runs[n->run], n);
+    node_gone(r, n, "is silent: its lease is over");
 }
 
 void node_broke_off(struct rdzv *r, struct node *n)

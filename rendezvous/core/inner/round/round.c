@@ -10,6 +10,7 @@
 #include "rendezvous/core/inner/round/round.h"
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_end.h"
@@ -65,17 +66,20 @@ void round_try_scale(struct rdzv *r, struct run *run, const char *why)
  * unless all are hurried. */
 static void stop_all(struct rdzv *r, const struct run *run, const char *why)
 {
+    int64_t detect_us = history_detect_us(r, run);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         if (n->state == NODE_STOPPING ||
             (n->state == NODE_LEAVING && run->round.graceful == MSG_AT_ONCE))
-            reply_stop(r, n, run->round.number, why, run->round.graceful);
+            reply_stop(r, n, run->round.number, why, run->round.graceful,
+                       detect_us);
     }
 }
 
 void round_tell_why(struct rdzv *r, struct run *run, const char *why)
 {
     note(r, NOTE_round_over, run, "", "%s", why);
+    history_why(r, run, why);
     stop_all(r, run, why);
 }
 
@@ -99,6 +103,8 @@ void round_over(struct rdzv *r,
     run->round.graceful = graceful;
     run->round.progressed |= r->now_us - run->round.sealed_us >= PROGRESS_US;
     note(r, NOTE_round_over, run, "", "%s", why);
+    history_round_over(r, run);
+    history_why(r, run, why);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state == NODE_RUNNING || n->state == NODE_DONE)
@@ -136,6 +142,7 @@ void round_try_drained(struct rdzv *r, struct run *run)
         run->count[NODE_LEAVING] > 0 || run->recovery.holes > 0)
         return;
     bool loop;
+    history_look(r, run);
     if (!charge(r, run, &loop)) {
         round_end_by_failure(r, run, loop);
         return;

@@ -189,6 +189,7 @@ static void seal(struct rdzv *r, struct run *run)
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = n->knows_long = false;
+        n->pace = (struct pace){.steps = 0};
         if (!run->failover)
             run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
         node_set_state(r, n, run->failover ? NODE_PENDING : NODE_RUNNING);

@@ -504,5 +504,5 @@ void node_make_stale(struct rdzv *r,
     n->stale_round = round;
     if (round > run->recovery.passed && round <= run->round.number + LEAP_MAX)
         run->recovery.passed = round;
-    reply_stop(r, n, round, why, MSG_AT_ONCE);
+    reply_stop(r, n, round, why, MSG_AT_ONCE, 0);
 }

@@ -11,6 +11,7 @@
 
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/pace.h"
 #include "rendezvous/core/rdzv.h"
 
 struct run;
@@ -95,6 +96,7 @@ struct node {
     int base_rank;
     int role_rank;
     int role_world;
+    struct pace pace; /* of its workers in that round */
 };
 
 /* Fills the table of an empty server. */

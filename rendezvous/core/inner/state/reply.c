@@ -3,7 +3,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
+
+#define DETECT_MS_MAX 86400000 /* messages.def: stop */
 
 static void emit(const struct rdzv *r, const struct rdzv_action *a)
 {
@@ -36,11 +39,13 @@ void reply_stop(struct rdzv *r,
                 const struct node *n,
                 int64_t round,
                 const char *why,
-                enum msg_graceful graceful)
+                enum msg_graceful graceful,
+                int64_t detect_us)
 {
     struct msg m = {.kind = MSG_KIND_stop};
     m.stop.round = round;
     m.stop.graceful = (int64_t)graceful;
+    m.stop.detect_ms = mono_min(detect_us / MONO_MS, DETECT_MS_MAX);
     msg_set(m.stop.text, why);
     reply_node(r, n, &m);
 }

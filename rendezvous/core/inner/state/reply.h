@@ -23,11 +23,13 @@ void reply_drop(struct rdzv *r, int conn);
 /* Sends to a node; nothing if it is absent: rejoin (join.c) repeats what it
  * must know. */
 void reply_node(struct rdzv *r, const struct node *n, const struct msg *m);
+/* detect_us: as history_detect_us of that round has it. */
 void reply_stop(struct rdzv *r,
                 const struct node *n,
                 int64_t round,
                 const char *why,
-                enum msg_graceful graceful);
+                enum msg_graceful graceful,
+                int64_t detect_us);
 void reply_drain(struct rdzv *r, const struct node *n);
 /* Shows that this server is in office, or asks for it. */
 void reply_office(struct rdzv *r, const struct run *run, int conn);

@@ -21,6 +21,7 @@
 #define RENDEZVOUS_CORE_INNER_STATE_RUN_H
 
 #include "rendezvous/core/budget.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/node.h"
 #include "rendezvous/core/inner/state/office.h"
 #include "rendezvous/core/inner/state/strikes.h"
@@ -225,6 +226,7 @@ struct run {
     struct run_recovery recovery;
     struct run_report report;
     struct run_result end;
+    struct run_history history;
 };
 
 /*
