@@ -43,6 +43,12 @@ static void put_own(const struct conf *c, struct msg_join *j)
     }
 }
 
+_Static_assert((int)CONF_MPI_NONE == (int)MSG_MPI_NONE &&
+                   (int)CONF_MPI_PMI1 == (int)MSG_MPI_PMI1 &&
+                   (int)CONF_MPI_PMIX == (int)MSG_MPI_PMIX &&
+                   (int)CONF_MPI_AUTO == (int)MSG_MPI_AUTO,
+               "join.mpi");
+
 void own_join(const struct conf *c, int store_port, struct msg_join *j)
 {
     char name[256] = "";
@@ -67,6 +73,7 @@ void own_join(const struct conf *c, int store_port, struct msg_join *j)
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
         .failover = c->nnodes_max > 1 ? (int64_t)c->failover : 0,
+        .mpi = (int64_t)c->mpi,
     };
     msg_set(j->run, c->run_id);
     rng_id(j->agent);

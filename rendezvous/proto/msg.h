@@ -38,6 +38,14 @@ enum msg_failover {
     MSG_FAILOVER_ON
 };
 
+/* What MPI libraries are served (join.mpi, --mpi). */
+enum msg_mpi {
+    MSG_MPI_NONE,
+    MSG_MPI_PMI1,
+    MSG_MPI_PMIX,
+    MSG_MPI_AUTO /* both */
+};
+
 /* Voters of a round at most, and how many digits of an agent's id name one. */
 #define MSG_VOTERS_MAX 31
 #define MSG_VOTER_LEN  16

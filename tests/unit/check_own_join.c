@@ -24,6 +24,7 @@ static void setup(void)
         .failover = CONF_FAILOVER_ON,
         .prog_name = "train.py",
         .role = "default",
+        .mpi = CONF_MPI_PMIX,
         .cooldown_us = 7 * MONO_S,
         .heartbeat_timeout_us = 1500 * MONO_MS,
     };
@@ -43,6 +44,7 @@ START_TEST(test_own_join_says_what_was_asked_for)
     ck_assert_int_eq(j.port, 29501);
     ck_assert_int_eq(j.heartbeat_ms, 1500);
     ck_assert_int_eq(j.failover, MSG_FAILOVER_ON);
+    ck_assert_int_eq(j.mpi, MSG_MPI_PMIX);
     ck_assert_str_eq(j.run, "r");
     ck_assert_str_eq(j.addr, "10.0.0.7");
     ck_assert_str_eq(j.backend, "c10d");

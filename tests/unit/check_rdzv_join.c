@@ -172,6 +172,9 @@ static void spoil_join(struct msg_join *j, int how)
     case 14:
         j->cooldown_ms = 1000;
         return;
+    case 15:
+        j->mpi = MSG_MPI_AUTO;
+        return;
     case 12:
         j->window_ms = 90000;
         j->max_restarts = BUDGET_WINDOW_MAX + 1;
@@ -190,6 +193,8 @@ START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
     say(1, &m);
     ck_assert(told(1, "refused") && told(1, "drop") && noted("refused"));
     ck_assert_uint_gt(strlen(last[1].refused.text), 20);
+    ck_assert(_i != 15 || strstr(last[1].refused.text,
+                                 "this node serves --mpi=auto, run") != NULL);
     ck_assert_int_eq(rdzv_nodes(rdzv), 1);
     join(1);
     ck_assert(told(1, "world"));
@@ -621,7 +626,7 @@ int main(void)
         {test_rdzv_last_call_ends_the_wait_for_more, 1},
         {test_rdzv_last_call_is_called_off, 1},
         {test_rdzv_too_few_end_by_timeout, 1},
-        {test_rdzv_join_that_differs_is_refused_and_told_why, 15},
+        {test_rdzv_join_that_differs_is_refused_and_told_why, 16},
         {test_rdzv_second_launcher_on_a_host_is_refused,
          (int)(sizeof(hosts) / sizeof(hosts[0]))},
         {test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused, 6},

@@ -212,6 +212,21 @@ static const char *failover_text(int64_t failover)
     DDP_WRONG("failover");
 }
 
+static const char *mpi_text(int64_t mpi)
+{
+    switch ((enum msg_mpi)mpi) {
+    case MSG_MPI_NONE:
+        return "none";
+    case MSG_MPI_PMI1:
+        return "pmi1";
+    case MSG_MPI_PMIX:
+        return "pmix";
+    case MSG_MPI_AUTO:
+        return "auto";
+    }
+    DDP_WRONG("mpi");
+}
+
 bool join_agrees(struct rdzv *r,
                  const struct run *run,
                  const struct msg_join *j,
@@ -259,6 +274,13 @@ bool join_agrees(struct rdzv *r,
                     "'%s' has %s; start all nodes with the same options",
                     failover_text(j->failover), run->id,
                     failover_text((int64_t)run->conf.failover));
+    else if (j->mpi != (int64_t)run->conf.mpi)
+        join_refuse(r, conn, j, DDP_E_CONFLICT,
+                    "this node serves --mpi=%s, run '%s' has %s; start all "
+                    "nodes with the same option (auto is pmi1 on a node "
+                    "without libpmix.so.2)",
+                    mpi_text(j->mpi), run->id,
+                    mpi_text((int64_t)run->conf.mpi));
     else if (j->heartbeat_ms * MONO_MS != run->conf.heartbeat_us ||
              j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
         join_refuse(

@@ -44,6 +44,7 @@ struct run_conf {
     char prog[129];
     char backend[17];
     enum msg_failover failover; /* as it was asked for */
+    enum msg_mpi mpi;
     int nodes_min, nodes_max;
     int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
 };
