@@ -56,7 +56,10 @@ static void in_method(struct http *h, unsigned char c)
         return;
     }
     h->is_head = h->len == 4 && memcmp(h->word, "HEAD", 4) == 0;
-    h->other = !h->is_head && !(h->len == 3 && memcmp(h->word, "GET", 3) == 0);
+    h->is_post =
+        h->takes_post && h->len == 4 && memcmp(h->word, "POST", 4) == 0;
+    h->other = !h->is_head && !h->is_post &&
+               !(h->len == 3 && memcmp(h->word, "GET", 3) == 0);
     h->len = 0;
     h->state = HTTP_TARGET;
 }
@@ -142,11 +145,26 @@ static void in_line(struct http *h, unsigned char c)
         end(h, 400);
 }
 
+/* Where the value of the field whose name was read goes. */
+static void find_value(struct http *h)
+{
+    bool is_host = is_word(h, "Host");
+    h->hosts += is_host;
+    h->value = is_host && !h->has_host ? h->host : NULL;
+    h->value_max = HTTP_HOST_MAX;
+    for (int i = 0; i < h->n_fields && !is_host; i++) {
+        struct http_field *f = &h->fields[i];
+        if (!is_word(h, f->name) || f->value[0] != '\0')
+            continue;
+        h->value = f->value;
+        h->value_max = HTTP_FIELD_MAX;
+    }
+}
+
 static void in_name(struct http *h, unsigned char c)
 {
     if (c == ':') {
-        h->in_host = is_word(h, "Host");
-        h->hosts += h->in_host;
+        find_value(h);
         h->len = 0;
         h->state = HTTP_VALUE;
         return;
@@ -161,36 +179,34 @@ static bool is_blank(unsigned char c)
     return c == ' ' || c == '\t';
 }
 
-/* Without blanks around it. */
-static void add_host(struct http *h, unsigned char c)
+/* Without blanks around it. Only a host must be whole. */
+static void add_value(struct http *h, unsigned char c)
 {
     if (h->len == 0 && is_blank(c))
         return;
-    if (h->len == HTTP_HOST_MAX) {
+    if (h->len < h->value_max)
+        h->value[h->len++] = (char)c;
+    else if (h->value == h->host)
         end(h, 400);
-        return;
-    }
-    h->host[h->len++] = (char)c;
 }
 
-static void end_host(struct http *h)
+static void end_value(struct http *h)
 {
-    while (h->len > 0 && is_blank((unsigned char)h->host[h->len - 1]))
+    while (h->len > 0 && is_blank((unsigned char)h->value[h->len - 1]))
         h->len--;
-    h->host[h->len] = '\0';
+    h->value[h->len] = '\0';
 }
 
 static void in_value(struct http *h, unsigned char c)
 {
-    bool keeps = h->in_host && !h->has_host;
     if (c == '\n') {
         h->state = HTTP_LINE;
-        if (keeps)
-            end_host(h);
+        if (h->value != NULL)
+            end_value(h);
     } else if ((c < ' ' && c != '\t') || c == 0x7f) {
         end(h, 400);
-    } else if (keeps) {
-        add_host(h, c);
+    } else if (h->value != NULL) {
+        add_value(h, c);
     }
 }
 
@@ -320,19 +336,23 @@ const char *http_reason(int status)
 size_t http_head(char line[HTTP_LINE_MAX],
                  int status,
                  const char *type,
-                 size_t body_len)
+                 size_t body_len,
+                 const char *more)
 {
+    char length[48] = "";
+    if (body_len != HTTP_ENDLESS)
+        (void)snprintf(length, sizeof(length), /* fits */
+                       "Content-Length: %zu\r\n", body_len);
     int n = snprintf(line, HTTP_LINE_MAX,
                      "HTTP/1.1 %d %s\r\n"
                      "Content-Type: %s\r\n"
-                     "Content-Length: %zu\r\n"
-                     "%s%s"
+                     "%s%s%s%s"
                      "Cache-Control: no-store\r\n"
                      "X-Content-Type-Options: nosniff\r\n"
                      "Connection: close\r\n\r\n",
-                     status, http_reason(status), type, body_len,
+                     status, http_reason(status), type, length,
                      status == 405 ? "Allow: GET, HEAD\r\n" : "",
-                     status == 503 ? "Retry-After: 1\r\n" : "");
+                     status == 503 ? "Retry-After: 1\r\n" : "", more);
     ddp_assert(n > 0 && (size_t)n < HTTP_LINE_MAX);
     return (size_t)n;
 }

@@ -2,7 +2,9 @@
  * A connection is READING until its request is whole, then SENDING while its
  * answer goes out in pieces as the socket takes them, then FINISHING: all of
  * the answer is with the conn, which reads on until the peer closes. Then its
- * entry is FREE. A second request behind the first is not read.
+ * entry is FREE. A second request behind the first is not read. The connection
+ * of a viewer, whose answer has no end, goes to its owner instead
+ * (http/viewers).
  *
  * Failure modes:
  * - a bad request is answered by its status (http_feed), and the connection is
@@ -46,6 +48,7 @@ struct httpd_conn {
     int64_t since_us; /* reading: when it came; else when it was answered */
     struct buf body;  /* what is left to be sent */
     struct http request;
+    struct http_field accept;
 };
 
 struct httpd {
@@ -93,10 +96,11 @@ static void send_head(struct httpd *h,
                       struct conn *c,
                       int status,
                       const char *type,
-                      size_t body_len)
+                      size_t body_len,
+                      const char *more)
 {
     char head[HTTP_LINE_MAX];
-    size_t len = http_head(head, status, type, body_len);
+    size_t len = http_head(head, status, type, body_len, more);
     conn_send_bytes(c, head, len);
     if (h->conf.told != NULL)
         h->conf.told(h->conf.ctx, status);
@@ -127,7 +131,7 @@ static const char *say_why(int status)
 static void send_error(struct httpd *h, struct conn *c, int status, bool body)
 {
     const char *why = say_why(status);
-    send_head(h, c, status, PLAIN, strlen(why));
+    send_head(h, c, status, PLAIN, strlen(why), "");
     if (body)
         conn_send_bytes(c, why, strlen(why));
 }
@@ -170,10 +174,24 @@ static bool is_busy(struct httpd *h, int64_t now_us)
     return h->busy_us >= HTTPD_BUSY_US;
 }
 
+/* Its place is free again: who looks on for hours keeps nobody from asking. */
+static void give_viewer(struct httpd_conn *p)
+{
+    struct httpd *h = p->owner;
+    struct conn *c = p->conn;
+    if (!h->conf.on_viewer(h->conf.ctx, c)) {
+        fail(p, 503);
+        return;
+    }
+    httpd_conn_free(p);
+    if (h->conf.told != NULL)
+        h->conf.told(h->conf.ctx, 200);
+}
+
 static void answer(struct httpd_conn *p)
 {
     struct httpd *h = p->owner;
-    struct httpd_answer a = {.status = 200, .type = PLAIN};
+    struct httpd_answer a = {.status = 200, .type = PLAIN, .more = ""};
     int64_t began_us = mono_now_us();
     a.busy = is_busy(h, began_us);
     buf_init(&a.body, HTTPD_BYTES_MAX - h->bytes);
@@ -185,9 +203,14 @@ static void answer(struct httpd_conn *p)
         fail(p, 503);
         return;
     }
+    if (a.watches && !p->request.is_head) {
+        buf_free(&a.body);
+        give_viewer(p);
+        return;
+    }
     p->state = HTTPD_SENDING;
     p->since_us = mono_now_us();
-    send_head(h, p->conn, a.status, a.type, buf_len(&a.body));
+    send_head(h, p->conn, a.status, a.type, buf_len(&a.body), a.more);
     if (p->request.is_head)
         buf_free(&a.body);
     p->body = a.body;
@@ -310,6 +333,9 @@ void httpd_take(struct httpd *h, struct conn *c)
     p->since_us = mono_now_us();
     buf_init(&p->body, HTTPD_BYTES_MAX);
     http_init(&p->request);
+    p->accept = (struct http_field){.name = "Accept"};
+    p->request.fields = &p->accept;
+    p->request.n_fields = 1;
     if (h->n++ == 0)
         (void)uv_timer_start(&h->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     conn_raw(c, &handler, p);

@@ -30,6 +30,9 @@
 struct httpd_answer {
     int status;       /* 200 */
     const char *type; /* "text/plain; charset=utf-8", constant */
+    const char *more; /* header lines, each with its CRLF; "", constant */
+    bool watches;     /* set instead of a body: the peer is to be given to
+                         on_viewer */
     struct buf body;  /* empty, with the limit that it must keep */
     bool busy;        /* this second's time is used up: only answers that cost
                          nothing may be made */
@@ -37,13 +40,18 @@ struct httpd_answer {
 
 struct httpd_conf {
     int conns_max;
-    /* Fills the answer to a complete request. `trusted`: the peer has proved
-     * that it has the token. -1: the body's limit is too small, or the answer
-     * is costly while busy; the client gets 503. */
+    /* Fills the answer to a complete request, whose Accept field is the first
+     * of its fields. `trusted`: the peer has proved that it has the token. -1:
+     * the body's limit is too small, or the answer is costly while busy; the
+     * client gets 503. */
     int (*answer)(void *ctx,
                   const struct http *request,
                   bool trusted,
                   struct httpd_answer *answer);
+    /* Takes over the connection of a request that `watches`, to which nothing
+     * has been sent; false: it cannot, the client gets 503. May be NULL if no
+     * answer watches. */
+    bool (*on_viewer)(void *ctx, struct conn *c);
     /* Each answer's status, once. May be NULL. */
     void (*told)(void *ctx, int status);
     void *ctx;

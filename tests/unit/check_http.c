@@ -112,6 +112,61 @@ START_TEST(test_http_request_however_it_comes)
 }
 END_TEST
 
+/* The fields that are asked for are kept, the first of each, cut. */
+START_TEST(test_http_keeps_the_fields_that_are_wanted)
+{
+    static const struct {
+        const char *bytes, *accept, *key;
+    } rows[] = {
+        {"Accept: text/html, */*\r\n", "text/html, */*", ""},
+        {"aCCEPT:\ta \r\nX-Key: 12 \r\nX-Key: 3\r\n", "a", "12"},
+        {"Accept2: x\r\nAccep: y\r\n", "", ""},
+        {"Accept: \r\nX-Key:1\r\n", "", "1"},
+    };
+    char bytes[2000];
+    struct http h;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct http_field fields[] = {{.name = "Accept"}, {.name = "X-Key"}};
+        (void)snprintf(bytes, sizeof(bytes), "GET / HTTP/1.1\r\n%s" HOST,
+                       rows[i].bytes);
+        http_init(&h);
+        h.fields = fields;
+        h.n_fields = 2;
+        ck_assert(http_feed(&h, bytes, strlen(bytes)));
+        ck_assert_int_eq(h.status, 0);
+        ck_assert_str_eq(h.host, "h");
+        ck_assert_str_eq(fields[0].value, rows[i].accept);
+        ck_assert_str_eq(fields[1].value, rows[i].key);
+    }
+    struct http_field long_one = {.name = "Accept"};
+    (void)snprintf(bytes, sizeof(bytes),
+                   "GET / HTTP/1.1\r\nAccept: %01000d\r\n" HOST, 0);
+    http_init(&h);
+    h.fields = &long_one;
+    h.n_fields = 1;
+    ck_assert(http_feed(&h, bytes, strlen(bytes)));
+    ck_assert_uint_eq(strlen(long_one.value), HTTP_FIELD_MAX);
+}
+END_TEST
+
+/* POST is for those who want it. */
+START_TEST(test_http_post_is_taken_where_it_is_wanted)
+{
+    static const char post[] = "POST /x HTTP/1.1\r\n" HOST;
+    static const char put[] = "PUT /x HTTP/1.1\r\n" HOST;
+    struct http h;
+    http_init(&h);
+    h.takes_post = true;
+    ck_assert(http_feed(&h, post, strlen(post)));
+    ck_assert_int_eq(h.status, 0);
+    ck_assert(h.is_post && !h.is_head);
+    http_init(&h);
+    h.takes_post = true;
+    ck_assert(http_feed(&h, put, strlen(put)));
+    ck_assert_int_eq(h.status, 405);
+}
+END_TEST
+
 /* Only what is no request yet may go on: bytes are counted to the limit. */
 START_TEST(test_http_head_that_never_ends_is_cut)
 {
@@ -218,7 +273,7 @@ START_TEST(test_http_head_of_an_answer)
     static const int all[] = {200, 400, 403, 404, 405, 408, 414, 431, 503, 505};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char line[HTTP_LINE_MAX], first[80];
-        size_t len = http_head(line, all[i], "text/plain", 123456789);
+        size_t len = http_head(line, all[i], "text/plain", 123456789, "");
         ck_assert_uint_eq(len, strlen(line));
         ck_assert_str_eq(line + len - 4, "\r\n\r\n");
         (void)snprintf(first, sizeof(first), "HTTP/1.1 %d %s\r\n", all[i],
@@ -239,6 +294,8 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_loop_test(tc, test_http_request_however_it_comes, 0,
                         sizeof(cases) / sizeof(cases[0]));
+    tcase_add_test(tc, test_http_keeps_the_fields_that_are_wanted);
+    tcase_add_test(tc, test_http_post_is_taken_where_it_is_wanted);
     tcase_add_test(tc, test_http_head_that_never_ends_is_cut);
     tcase_add_loop_test(tc, test_http_query_value, 0,
                         sizeof(queries) / sizeof(queries[0]));

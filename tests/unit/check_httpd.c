@@ -1,6 +1,6 @@
 /* links: rendezvous/http/httpd rendezvous/http/http CONN */
 /* links: rendezvous/base/quota rendezvous/net/listener TLS */
-/* links: rendezvous/net/addr */
+/* links: rendezvous/net/addr tests/unit/http_hand */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */
 /* links: rendezvous/base/utf8 rendezvous/base/json */
@@ -12,25 +12,22 @@
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "rendezvous/http/httpd.h"
-#include "rendezvous/net/addr.h"
-#include "rendezvous/net/listener.h"
 #include "tests/lib/suite.h"
+#include "tests/unit/http_hand.h"
 
 #define PLACES 4
 #define BIG    (20u * 1024u * 1024u)
 
-static uv_loop_t loop;
-static struct listener *listener;
-static struct sockaddr_in at;
 static struct httpd *httpd;
-static int asked, told[600], refused;
+static int asked, told[600];
+static struct conn *viewer; /* that was given away */
+static bool takes_viewers;
 
 /* The path says what is answered. */
 static int on_get(void *ctx,
@@ -42,6 +39,8 @@ static int on_get(void *ctx,
     ck_assert(!trusted);
     asked++;
     a->type = "text/plain";
+    ck_assert_int_eq(request->n_fields, 1);
+    a->watches = strcmp(request->path, "/events") == 0;
     if (strcmp(request->path, "/slow") == 0 && a->busy)
         return -1;
     if (strcmp(request->path, "/slow") == 0)
@@ -57,80 +56,44 @@ static int on_get(void *ctx,
     return buf_put(&a->body, "hello\n", 6);
 }
 
+static bool on_viewer(void *ctx, struct conn *c)
+{
+    ck_assert_ptr_eq(ctx, &loop);
+    if (takes_viewers)
+        viewer = c;
+    return takes_viewers;
+}
+
 static void on_told(void *ctx, int status)
 {
     ck_assert_ptr_eq(ctx, &loop);
     told[status]++;
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool was_refused, const char *why)
+static void give(struct conn *c)
 {
-    (void)ctx;
-    (void)c;
-    (void)orderly;
-    (void)was_refused;
-    (void)why;
-    refused++;
+    httpd_take(httpd, c);
 }
-
-static void on_foreign(void *ctx, struct conn *c, enum first first)
-{
-    (void)ctx;
-    if (first == FIRST_HTTP)
-        httpd_take(httpd, c);
-}
-
-static const struct conn_handler handler = {.on_closed = on_closed,
-                                            .on_foreign = on_foreign};
-
-static void on_fd(void *ctx, int fd)
-{
-    struct ddp_err err;
-    (void)ctx;
-    ck_assert_ptr_nonnull(conn_accept(&loop, fd, &handler, NULL, &err));
-}
-
-static const struct listener_handler listener_handler = {.on_fd = on_fd};
 
 static void setup(void)
 {
-    struct ddp_err err;
-    struct httpd_conf conf = {
-        .conns_max = PLACES, .answer = on_get, .told = on_told, .ctx = &loop};
-    int fd;
-    (void)signal(SIGPIPE, SIG_IGN);
-    asked = refused = 0;
+    struct httpd_conf conf = {.conns_max = PLACES,
+                              .answer = on_get,
+                              .on_viewer = on_viewer,
+                              .told = on_told,
+                              .ctx = &loop};
+    viewer = NULL;
+    takes_viewers = true;
+    asked = 0;
     memset(told, 0, sizeof(told));
-    ck_assert_int_eq(uv_loop_init(&loop), 0);
-    at = (struct sockaddr_in){.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    ck_assert_int_eq(addr_listen((const struct sockaddr *)&at, &fd, &err), 0);
-    at.sin_port = htons((uint16_t)addr_fd_port(fd));
-    ck_assert_int_eq(
-        listener_open(&listener, &loop, fd, &listener_handler, NULL, &err), 0);
+    http_hand_open(give);
     httpd = httpd_open(&loop, &conf);
 }
 
 static void teardown(void)
 {
     httpd_close(httpd);
-    listener_close(listener);
-    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    ck_assert_int_eq(uv_loop_close(&loop), 0);
-}
-
-static void turn(void)
-{
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
-    (void)poll(NULL, 0, 1);
-}
-
-static void run_for(int ms)
-{
-    int64_t until_us = mono_now_us() + ms * MONO_MS;
-    while (mono_now_us() < until_us)
-        turn();
+    http_hand_close();
 }
 
 /* Until so many are there: machines differ in how long that takes. */
@@ -141,21 +104,6 @@ static void until_count(int n)
 }
 
 /* -- a client -------------------------------------------------------------- */
-
-static int say(const char *bytes)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int small = 65536;
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
-    ck_assert_int_eq(
-        connect(fd, (const struct sockaddr *)&at, sizeof(struct sockaddr_in)),
-        0);
-    ck_assert_int_eq(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL),
-                     (ssize_t)strlen(bytes));
-    return fd;
-}
 
 static char got[4096];
 
@@ -219,7 +167,7 @@ START_TEST(test_httpd_answers_once)
         ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
     is_answered(fd, talks[_i].status, talks[_i].body);
     until_count(0);
-    ck_assert_int_eq(refused, 0);
+    ck_assert_int_eq(lost, 0);
 }
 END_TEST
 
@@ -266,7 +214,7 @@ START_TEST(test_httpd_large_answer)
     char line[HTTP_LINE_MAX];
     int reads = say("GET /big HTTP/1.0\r\n\r\n");
     ck_assert_int_eq(read_all(reads),
-                     (long)(BIG + http_head(line, 200, "text/plain", BIG)));
+                     (long)(BIG + http_head(line, 200, "text/plain", BIG, "")));
     run_for(1200); /* it took its share of that second */
     int stops = say("GET /big HTTP/1.0\r\n\r\n");
     until_count(1);
@@ -355,6 +303,23 @@ START_TEST(test_httpd_takes_a_share_of_time_only)
 }
 END_TEST
 
+/* A viewer's connection goes to who takes it, and its place is free; if nobody
+ * takes it, it is told so. */
+START_TEST(test_httpd_gives_viewers_away)
+{
+    int fd = say("GET /events HTTP/1.0\r\n\r\n");
+    while (viewer == NULL)
+        turn();
+    ck_assert_int_eq(httpd_count(httpd), 0);
+    ck_assert_int_eq(told[200], 1);
+    conn_close(viewer);
+    ck_assert_int_eq(read_all(fd), 0);
+    takes_viewers = false;
+    is_answered(say("GET /events HTTP/1.0\r\n\r\n"), "HTTP/1.1 503 ", NULL);
+    is_answered(say("HEAD /events HTTP/1.0\r\n\r\n"), "HTTP/1.1 200 ", "");
+}
+END_TEST
+
 /* Nothing that is under way keeps it from closing. */
 START_TEST(test_httpd_closes_with_everything_open)
 {
@@ -380,6 +345,7 @@ int main(void)
     tcase_add_test(tc, test_httpd_answered_ones_make_room);
     tcase_add_loop_test(tc, test_httpd_peers_that_reset_hold_no_place, 0, 2);
     tcase_add_test(tc, test_httpd_takes_a_share_of_time_only);
+    tcase_add_test(tc, test_httpd_gives_viewers_away);
     tcase_add_test(tc, test_httpd_closes_with_everything_open);
     suite_add_tcase(suite, tc);
     TCase *slow = tcase_create("slow");

@@ -185,7 +185,7 @@ static void is_whole(void)
 {
     char head[HTTP_LINE_MAX];
     ck_assert_str_eq(w.first, "HTTP/1.1 200 OK");
-    ck_assert_uint_eq(w.got, BIG + http_head(head, 200, "text/plain", BIG));
+    ck_assert_uint_eq(w.got, BIG + http_head(head, 200, "text/plain", BIG, ""));
     ck_assert(w.orderly); /* it was not cut by somebody on the way */
     ck_assert_int_eq(w.asked, 1);
     ck_assert_int_eq(w.refused, 0);
