@@ -18,3 +18,10 @@ void utc_now(char text[UTC_MAX], int digits)
     unsigned part = (unsigned)(now.tv_nsec / unit_ns) % 1000000u;
     (void)snprintf(text, UTC_MAX, "%s.%0*uZ", day, digits, part); /* fits */
 }
+
+int64_t utc_unix_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail */
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}

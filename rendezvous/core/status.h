@@ -6,7 +6,9 @@
 #ifndef RENDEZVOUS_CORE_STATUS_H
 #define RENDEZVOUS_CORE_STATUS_H
 
+#include "rendezvous/core/goodput.h"
 #include "rendezvous/core/rdzv.h"
+#include "rendezvous/core/timeline.h"
 
 enum status_run_state {
     STATUS_GATHER, /* nodes come together for a round */
@@ -79,7 +81,8 @@ struct status_run {
     struct status_failure last;
     const struct msg_end *end; /* STATUS_ENDED, else NULL */
     int64_t end_age_us;
-    int listed; /* nodes that status_nodes gives */
+    int group_world; /* nodes of the last round that was sealed */
+    int listed;      /* nodes that status_nodes gives */
 };
 
 struct status_node {
@@ -91,22 +94,68 @@ struct status_node {
     bool votes;     /* with failover */
     int serve_port; /* where its launcher would serve; 0: nowhere */
     bool connected, hosts;
+    bool failed_first; /* in the last round in which a worker failed */
+    int64_t step;      /* the least one of its workers; -1: not known */
     int64_t lease_us, uptime_us;
+};
+
+/* Steps of the round that runs, as its workers' progress files have them. */
+#define STATUS_SLOWEST_MAX 8
+struct status_progress {
+    bool known;
+    int64_t least, most;
+    int64_t micro; /* the least one grows by so many millionths a second */
+    int n_slow;    /* the slowest rank of each of the slowest nodes */
+    struct status_slow {
+        int64_t rank, step; /* rank -1: not known */
+        int node;           /* as status_nodes has it */
+    } slow[STATUS_SLOWEST_MAX];
 };
 
 void status_total(const struct rdzv *r, struct status_total *out);
 
 /* Fills `order`, room for runs_max, with the runs, by id; returns how many. */
 int status_runs(const struct rdzv *r, int *order);
+bool status_has_run(const struct rdzv *r, int run); /* it is not forgotten */
 void status_run(const struct rdzv *r,
                 int run,
                 int64_t now_us,
                 struct status_run *out);
 
+/* What its time went to, up to now or to its end. */
+struct goodput_parts
+status_goodput(const struct rdzv *r, int run, int64_t now_us);
+const char *status_phase(const struct rdzv *r, int run); /* goodput_grows */
+
+/* Looks at all of its nodes; the second one only at that node, and adds what it
+ * tells to `out`, which is all 0 before the first one. */
+void status_progress(const struct rdzv *r,
+                     int run,
+                     struct status_progress *out);
+void status_progress_add(const struct rdzv *r,
+                         int node,
+                         struct status_progress *out);
+
+/* Its last rounds that this server knows: how many, how many it has forgotten;
+ * and one of them, from 0, the oldest. */
+int status_rounds(const struct rdzv *r, int run, int64_t *forgotten);
+void status_round(const struct rdzv *r,
+                  int run,
+                  int i,
+                  int64_t now_us,
+                  struct timeline_round *out);
+
 /* The same of a run's nodes, room for as many as it has (listed): by group
  * rank, then spares, then nodes that wait, these by name as people sort them.
  */
 int status_nodes(const struct rdzv *r, int run, int *order);
+/* For many nodes: a node keeps its place in a table of so many as long as it is
+ * here, and that is what status_nodes gives. At a place is a node of that run;
+ * -1: there is none. */
+int status_places(const struct rdzv *r);
+int status_place_run(const struct rdzv *r, int node);
+const char *status_node_name(const struct rdzv *r, int node);
+int status_group_rank(const struct rdzv *r, int node); /* -1: it is in none */
 void status_node(const struct rdzv *r,
                  int node,
                  int64_t now_us,

@@ -30,6 +30,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/utc.h"
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
@@ -459,6 +460,22 @@ static const struct listener_handler listener_handler = {.on_fd = on_fd,
 
 /* -- what is shown --------------------------------------------------------- */
 
+static struct status_daemon describe(const struct server *s, int64_t now_us)
+{
+    return (struct status_daemon){
+        .incarnation = s->incarnation,
+        .uptime_us = now_us - s->opened_us,
+        .only_run = s->conf.only_run,
+        .token = s->conf.key != NULL,
+        .nodes = conn_slots_used(s->slots) - conn_slots_pending(s->slots),
+        .pending = conn_slots_pending(s->slots),
+        .http = httpd_count(s->httpd),
+        .conns_max = conn_slots_max(s->slots),
+        .http_max = s->capacity.http_max,
+        .counts = &s->counts,
+    };
+}
+
 static int on_get(void *ctx,
                   const struct http *request,
                   bool trusted,
@@ -468,20 +485,10 @@ static int on_get(void *ctx,
     int64_t now_us = mono_now_us();
     struct http_routes_view view = {
         .rdzv = s->rdzv,
-        .daemon = {.incarnation = s->incarnation,
-                   .uptime_us = now_us - s->opened_us,
-                   .only_run = s->conf.only_run,
-                   .token = s->conf.key != NULL,
-                   .nodes =
-                       conn_slots_used(s->slots) - conn_slots_pending(s->slots),
-                   .pending = conn_slots_pending(s->slots),
-                   .http = httpd_count(s->httpd),
-                   .conns_max = conn_slots_max(s->slots),
-                   .http_max = s->capacity.http_max,
-                   .counts = &s->counts},
+        .daemon = describe(s, now_us),
         .hosts = &s->http_hosts,
         .open_metrics = s->conf.open_metrics,
-        .now_us = now_us,
+        .when = {.now_us = now_us, .unix_us = utc_unix_us()},
     };
     return http_routes_answer(&view, request, trusted, answer);
 }

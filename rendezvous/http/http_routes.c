@@ -48,7 +48,7 @@ static int show_status(const struct http_routes_view *v,
     if (has_count < 0 || (has_count > 0 && !read_nodes(count, &nodes)))
         return put_text(a, 400, "nodes= must be a number or all\n");
     a->type = "application/json";
-    return status_json(&a->body, v->rdzv, &v->daemon, v->now_us,
+    return status_json(&a->body, v->rdzv, &v->daemon, &v->when,
                        has_run > 0 ? run : NULL, nodes);
 }
 
@@ -75,7 +75,7 @@ int http_routes_answer(const struct http_routes_view *v,
         return -1;
     if (metrics) {
         a->type = "text/plain; version=0.0.4; charset=utf-8";
-        return status_metrics(&a->body, v->rdzv, &v->daemon, v->now_us);
+        return status_metrics(&a->body, v->rdzv, &v->daemon, v->when.now_us);
     }
     if (strcmp(path, "/status") == 0)
         return show_status(v, request, a);

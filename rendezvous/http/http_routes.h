@@ -14,7 +14,7 @@ struct http_routes_view {
     struct status_daemon daemon;
     const struct http_hosts *hosts; /* borrowed: by which names it is asked */
     bool open_metrics;              /* /metrics needs no token */
-    int64_t now_us;
+    struct status_when when;
 };
 
 /*

@@ -154,8 +154,8 @@ static void write_traffic(struct metrics_writer *w,
     only(w, METRIC_sent_bytes_total, c->conn.bytes_out);
     write_http(w, c);
     only_seconds(w, METRIC_tick_lag_seconds_max, c->lag_max_us);
-    only_seconds(w, METRIC_tick_lag_seconds_sum, c->lag_us);
-    only(w, METRIC_tick_lag_seconds_count, c->ticks);
+    only_seconds(w, METRIC_tick_lag_seconds_total, c->lag_us);
+    only(w, METRIC_ticks_total, c->ticks);
 }
 
 static void write_daemon(struct metrics_writer *w,
@@ -224,6 +224,103 @@ write_ages(struct metrics_writer *w, const struct status_run *runs, int n)
     }
 }
 
+/* Those that have not ended: of them, an id stands for one run. */
+struct live_runs {
+    int n;
+    struct status_run *runs;
+    struct live_more {
+        struct goodput_parts goodput;
+        struct status_progress progress;
+    } * more;
+};
+
+static void free_live(struct live_runs *live)
+{
+    free(live->runs);
+    free(live->more);
+}
+
+/* -1: no memory. Either way free_live is to be called. */
+static int
+find_live(const struct rdzv *r, int64_t now_us, struct live_runs *live)
+{
+    size_t n_max = (size_t)status_limits(r)->runs_max;
+    int *order = calloc(n_max, sizeof(*order));
+    *live = (struct live_runs){
+        .runs = calloc(n_max, sizeof(live->runs[0])),
+        .more = calloc(n_max, sizeof(live->more[0])),
+    };
+    bool room = order != NULL && live->runs != NULL && live->more != NULL;
+    int n = room ? status_runs(r, order) : 0;
+    for (int i = 0; i < n; i++) {
+        status_run(r, order[i], now_us, &live->runs[live->n]);
+        if (live->runs[live->n].state == STATUS_ENDED)
+            continue;
+        live->more[live->n].goodput = status_goodput(r, order[i], now_us);
+        status_progress(r, order[i], &live->more[live->n].progress);
+        live->n++;
+    }
+    free(order);
+    return room ? 0 : -1;
+}
+
+static void put_fraction(struct metrics_writer *w, double number)
+{
+    put(w, "%.6f\n", number);
+}
+
+static void write_parts(struct metrics_writer *w,
+                        const struct live_runs *live,
+                        int i,
+                        const char *part,
+                        int64_t us)
+{
+    put(w, "%s{run=\"", rows[w->metric].name);
+    put_value(w, live->runs[i].id);
+    put(w, "\",part=\"%s\"} ", part);
+    put_seconds(w, us);
+}
+
+static void write_goodput(struct metrics_writer *w,
+                          const struct live_runs *live)
+{
+    head(w, METRIC_run_goodput_ratio);
+    for (int i = 0; i < live->n; i++) {
+        const struct goodput_parts *g = &live->more[i].goodput;
+        put_labels(w, "run", live->runs[i].id);
+        put_fraction(w, goodput_share(g));
+    }
+    head(w, METRIC_run_seconds);
+    for (int i = 0; i < live->n; i++) {
+        const struct goodput_parts *g = &live->more[i].goodput;
+        write_parts(w, live, i, "ran", g->ran_us);
+        write_parts(w, live, i, "waited", g->waited_us);
+        write_parts(w, live, i, "detect", g->detect_us);
+        write_parts(w, live, i, "restart", g->restart_us);
+    }
+    head(w, METRIC_run_repeated_steps_total);
+    for (int i = 0; i < live->n; i++)
+        sample(w, "run", live->runs[i].id,
+               live->more[i].goodput.repeated_steps);
+}
+
+/* A run whose workers tell no steps has no lines of these. */
+static void write_progress(struct metrics_writer *w,
+                           const struct live_runs *live)
+{
+    head(w, METRIC_run_step);
+    for (int i = 0; i < live->n; i++)
+        if (live->more[i].progress.known)
+            sample(w, "run", live->runs[i].id, live->more[i].progress.least);
+    head(w, METRIC_run_steps_per_second);
+    for (int i = 0; i < live->n; i++) {
+        if (!live->more[i].progress.known)
+            continue;
+        put_labels(w, "run", live->runs[i].id);
+        put_seconds(w, live->more[i].progress.micro);
+    }
+}
+
 static void
 write_runs(struct metrics_writer *w, const struct status_run *runs, int n)
 {
@@ -254,29 +351,6 @@ write_runs(struct metrics_writer *w, const struct status_run *runs, int n)
     write_ages(w, runs, n);
 }
 
-/* Those that have not ended: of them, an id stands for one run. NULL: no
- * memory. */
-static struct status_run *
-live_runs(const struct rdzv *r, int64_t now_us, int *n_live)
-{
-    size_t n_max = (size_t)status_limits(r)->runs_max;
-    int *order = calloc(n_max, sizeof(*order));
-    struct status_run *runs = calloc(n_max, sizeof(*runs));
-    *n_live = 0;
-    if (order == NULL || runs == NULL) {
-        free(order);
-        free(runs);
-        return NULL;
-    }
-    int n = status_runs(r, order);
-    for (int i = 0; i < n; i++) {
-        status_run(r, order[i], now_us, &runs[*n_live]);
-        *n_live += runs[*n_live].state != STATUS_ENDED;
-    }
-    free(order);
-    return runs;
-}
-
 int status_metrics(struct buf *out,
                    const struct rdzv *r,
                    const struct status_daemon *d,
@@ -284,14 +358,16 @@ int status_metrics(struct buf *out,
 {
     struct metrics_writer w = {.out = out};
     struct status_total total;
-    int n;
-    struct status_run *runs = live_runs(r, now_us, &n);
-    if (runs == NULL)
-        return -1;
-    status_total(r, &total);
-    write_daemon(&w, status_limits(r), d);
-    write_total(&w, &total);
-    write_runs(&w, runs, n);
-    free(runs);
-    return w.full ? -1 : 0;
+    struct live_runs live;
+    int rc = find_live(r, now_us, &live);
+    if (rc == 0) {
+        status_total(r, &total);
+        write_daemon(&w, status_limits(r), d);
+        write_total(&w, &total);
+        write_runs(&w, live.runs, live.n);
+        write_goodput(&w, &live);
+        write_progress(&w, &live);
+    }
+    free_live(&live);
+    return w.full ? -1 : rc;
 }

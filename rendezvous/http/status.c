@@ -15,7 +15,10 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/json.h"
+#include "rendezvous/base/mono.h"
+#include "rendezvous/core/goodput_json.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/http/status_priv.h"
 
 #define INSTANCE_SHOWN 12 /* digits: 48 of its 128 bits */
 
@@ -37,6 +40,39 @@ static int *room_for(int n)
     return calloc(n > 0 ? (size_t)n : 1, sizeof(int));
 }
 
+/* Its last lines, the end of a text that its agent sent. */
+#define TAIL_LINES 10
+#define TAIL_BYTES 200
+
+static void write_line(struct json *j, const char *from, size_t len)
+{
+    char line[TAIL_BYTES + 1], text[4 * TAIL_BYTES];
+    size_t n = len < sizeof(text) ? len : sizeof(text) - 1;
+    memcpy(text, from, n);
+    text[n] = '\0';
+    msg_set(line, text); /* cut where a character ends */
+    json_text(j, NULL, line);
+}
+
+static void write_tail(struct json *j, const char *tail)
+{
+    const char *from = tail + strlen(tail);
+    if (tail[0] == '\0')
+        return;
+    if (from[-1] == '\n')
+        from--;
+    for (int lines = 0; from > tail; from--)
+        if (from[-1] == '\n' && ++lines == TAIL_LINES)
+            break;
+    json_open(j, "tail", '[');
+    while (*from != '\0') {
+        size_t len = strcspn(from, "\n");
+        write_line(j, from, len);
+        from += len + (from[len] == '\n');
+    }
+    json_close(j, ']');
+}
+
 static void write_failure(struct json *j, const struct status_failure *f)
 {
     if (!f->known)
@@ -51,6 +87,7 @@ static void write_failure(struct json *j, const struct status_failure *f)
     json_int(j, "signal", f->what->signal);
     json_seconds(j, "age_s", f->age_us);
     json_text(j, "text", f->what->text);
+    write_tail(j, f->what->tail);
     json_close(j, '}');
 }
 
@@ -90,11 +127,86 @@ static void write_end(struct json *j, const struct status_run *run)
     json_close(j, '}');
 }
 
+/* -- what was, and how it goes --------------------------------------------- */
+
+static void write_round(struct json *j,
+                        const struct timeline_round *t,
+                        int64_t age_us,
+                        int64_t unix_us)
+{
+    json_open(j, NULL, '{');
+    json_int(j, "round", t->number);
+    if (t->epoch > 0)
+        json_int(j, "epoch", t->epoch);
+    json_seconds(j, "sealed_unix", unix_us - age_us);
+    json_int(j, "nodes", t->nodes);
+    if (t->world_size > 0)
+        json_int(j, "world_size", t->world_size);
+    if (t->end == TIMELINE_RUNS) {
+        json_micros(j, "ran_s", t->cost.ran_us);
+    } else {
+        goodput_json_parts(j, &t->cost);
+        json_text(j, "ended", timeline_word(t->end));
+        json_text(j, "text", t->text);
+    }
+    json_close(j, '}');
+}
+
+/* The newest ones, the last one last. */
+static void write_timeline(struct json *j,
+                           const struct rdzv *r,
+                           int run,
+                           const struct status_when *when,
+                           int rounds_max)
+{
+    int64_t left_out;
+    int n = status_rounds(r, run, &left_out);
+    int first = n > rounds_max ? n - rounds_max : 0;
+    json_open(j, "timeline", '[');
+    for (int i = first; i < n && !j->full; i++) {
+        struct timeline_round t;
+        status_round(r, run, i, when->now_us, &t);
+        write_round(j, &t, when->now_us - t.sealed_us, when->unix_us);
+    }
+    json_close(j, ']');
+    json_int(j, "timeline_left_out", left_out + first);
+}
+
+/* A node that has gone since it was looked at has no name any more. */
+static void write_progress(struct json *j,
+                           const struct rdzv *r,
+                           int run,
+                           const struct status_progress *p)
+{
+    if (!p->known)
+        return;
+    json_open(j, "progress", '{');
+    json_int(j, "step", p->least);
+    json_int(j, "step_max", p->most);
+    json_micros(j, "steps_per_s", p->micro);
+    json_open(j, "slowest", '[');
+    for (int i = 0; i < p->n_slow; i++) {
+        const struct status_slow *slow = &p->slow[i];
+        if (status_place_run(r, slow->node) != run)
+            continue;
+        json_open(j, NULL, '{');
+        if (slow->rank >= 0)
+            json_int(j, "rank", slow->rank);
+        json_text(j, "node", status_node_name(r, slow->node));
+        json_int(j, "step", slow->step);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+/* -- nodes ----------------------------------------------------------------- */
+
 /* A peer that knows an agent's whole id can join as it and take its node's
  * place. What is shown is enough to tell nodes apart, and proves nothing. */
 #define AGENT_SHOWN 12 /* digits of 32 */
 
-static void write_node(struct json *j, const struct status_node *n)
+void status_write_node(struct json *j, const struct status_node *n)
 {
     char agent[AGENT_SHOWN + 1];
     (void)snprintf(agent, /* is to be cut */
@@ -113,6 +225,10 @@ static void write_node(struct json *j, const struct status_node *n)
     json_seconds(j, "uptime_s", n->uptime_us);
     json_bool(j, "hosts", n->hosts);
     json_text(j, "role", n->role);
+    if (n->step >= 0)
+        json_int(j, "step", n->step);
+    if (n->failed_first)
+        json_bool(j, "failed_first", true);
     if (n->votes)
         json_bool(j, "votes", true);
     if (n->serve_port > 0)
@@ -139,7 +255,7 @@ static void write_nodes(struct json *j,
     for (int i = 0; i < shown && !j->full; i++) {
         struct status_node node;
         status_node(r, order[i], now_us, &node);
-        write_node(j, &node);
+        status_write_node(j, &node);
     }
     json_close(j, ']');
     json_int(j, "nodes_left_out", n - shown);
@@ -158,7 +274,7 @@ static void write_instance(struct json *j, const char *instance)
     json_text(j, "instance", shown);
 }
 
-static void write_run(struct json *j, const struct status_run *run)
+void status_write_run(struct json *j, const struct status_run *run)
 {
     json_text(j, "id", run->id);
     write_instance(j, run->instance);
@@ -186,13 +302,32 @@ static void write_run(struct json *j, const struct status_run *run)
     write_end(j, run);
 }
 
+/* Of more runs than this, unless one is asked for, only the last rounds are
+ * shown: all would be more than an answer may have. */
+#define RUNS_FEW       16
+#define ROUNDS_OF_MANY 4
+
+void status_write_history(struct json *j,
+                          const struct rdzv *r,
+                          int run,
+                          const struct status_when *when,
+                          int rounds_max,
+                          const struct status_progress *progress)
+{
+    const struct goodput_parts parts = status_goodput(r, run, when->now_us);
+    goodput_json(j, &parts, status_phase(r, run));
+    write_timeline(j, r, run, when, rounds_max);
+    write_progress(j, r, run, progress);
+}
+
 int status_json(struct buf *out,
                 const struct rdzv *r,
                 const struct status_daemon *d,
-                int64_t now_us,
+                const struct status_when *when,
                 const char *only,
                 int nodes_max)
 {
+    int64_t now_us = when->now_us;
     struct json j;
     int *order = room_for(status_limits(r)->runs_max);
     if (order == NULL)
@@ -214,11 +349,17 @@ int status_json(struct buf *out,
     json_open(&j, "runs", '[');
     for (int i = 0; i < n && !j.full; i++) {
         struct status_run run;
+        struct status_progress progress;
         status_run(r, order[i], now_us, &run);
         if (only != NULL && strcmp(only, run.id) != 0)
             continue;
         json_open(&j, NULL, '{');
-        write_run(&j, &run);
+        status_write_run(&j, &run);
+        status_progress(r, order[i], &progress);
+        status_write_history(&j, r, order[i], when,
+                             only != NULL || n <= RUNS_FEW ? TIMELINE_ROUNDS
+                                                           : ROUNDS_OF_MANY,
+                             &progress);
         write_nodes(&j, r, order[i], now_us, run.listed, nodes_max);
         json_close(&j, '}');
     }

@@ -1,7 +1,7 @@
 /*
  * http/status: what the daemon shows of itself: JSON for GET /status, and
- * Prometheus' text format 0.0.4 for GET /metrics. Times are spans, never the
- * reading of a clock. All texts from peers are escaped.
+ * Prometheus' text format 0.0.4 for GET /metrics. Times are spans; only
+ * sealed_unix is the reading of a clock. All texts from peers are escaped.
  */
 #ifndef RENDEZVOUS_HTTP_STATUS_H
 #define RENDEZVOUS_HTTP_STATUS_H
@@ -53,6 +53,11 @@ struct status_daemon {
     const struct status_counts *counts;
 };
 
+/* When that is asked: by the clock of the core, and by the machine's. */
+struct status_when {
+    int64_t now_us, unix_us;
+};
+
 /*
  * Append to `out`; -1 if that is full or there is no memory. `run`: only runs
  * with this id, NULL: all; at most nodes_max nodes of each are listed.
@@ -60,7 +65,7 @@ struct status_daemon {
 int status_json(struct buf *out,
                 const struct rdzv *r,
                 const struct status_daemon *d,
-                int64_t now_us,
+                const struct status_when *when,
                 const char *run,
                 int nodes_max);
 int status_metrics(struct buf *out,

@@ -3,7 +3,7 @@
 /* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/opts */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/rng */
-/* links: rendezvous/base/mono */
+/* links: rendezvous/base/mono rendezvous/base/utc */
 /* libs: -luv -lcjson -ldl */
 /*
  * The server's shell on loopback, with peers that are plain sockets. Every test

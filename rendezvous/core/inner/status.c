@@ -12,6 +12,7 @@
 #include "rendezvous/core/status.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
@@ -148,6 +149,11 @@ int status_runs(const struct rdzv *r, int *order)
     return n;
 }
 
+bool status_has_run(const struct rdzv *r, int index)
+{
+    return r->runs[index].state != RUN_FREE;
+}
+
 static int nodes_of(const struct run *run)
 {
     if (run->state == RUN_ACTIVE)
@@ -227,9 +233,89 @@ void status_run(const struct rdzv *r,
                  .age_us = now_us - run->report.last.at_us},
         .end = ended ? &run->end.msg : NULL,
         .end_age_us = now_us - run->end.at_us,
+        .group_world = run->round.group_world,
     };
     for (int s = 0; s < NODE_STATES; s++)
         out->listed += run->count[s];
+}
+
+/* -- what was and how it goes ---------------------------------------------- */
+
+struct goodput_parts
+status_goodput(const struct rdzv *r, int index, int64_t now_us)
+{
+    return goodput_get(&r->runs[index].history.goodput, now_us);
+}
+
+const char *status_phase(const struct rdzv *r, int index)
+{
+    return goodput_grows(&r->runs[index].history.goodput);
+}
+
+int status_rounds(const struct rdzv *r, int index, int64_t *forgotten)
+{
+    const struct timeline *t = &r->timelines[index];
+    int n = timeline_len(t);
+    *forgotten = t->known - n;
+    return n;
+}
+
+void status_round(const struct rdzv *r,
+                  int index,
+                  int i,
+                  int64_t now_us,
+                  struct timeline_round *out)
+{
+    *out = history_round(r, &r->runs[index], i, now_us);
+}
+
+/* Sorted, the slowest one first; what does not fit is left out. */
+static void insert_slow(struct status_progress *p, const struct status_slow *s)
+{
+    bool full = p->n_slow == STATUS_SLOWEST_MAX;
+    if (full && p->slow[STATUS_SLOWEST_MAX - 1].step <= s->step)
+        return;
+    int at = full ? STATUS_SLOWEST_MAX - 1 : p->n_slow++;
+    for (; at > 0 && p->slow[at - 1].step > s->step; at--)
+        p->slow[at] = p->slow[at - 1];
+    p->slow[at] = *s;
+}
+
+/* `steps` of a pace is a step plus 1. */
+void status_progress_add(const struct rdzv *r,
+                         int index,
+                         struct status_progress *p)
+{
+    const struct node *n = &r->nodes[index];
+    const struct pace *pace = &n->pace;
+    if (!node_in_round(n) || pace->steps == 0)
+        return;
+    bool reckoned = r->runs[n->run].round.world_size > 0;
+    const struct status_slow slow = {
+        .rank = reckoned ? n->base_rank + pace->slow : -1,
+        .step = pace->steps - 1,
+        .node = index,
+    };
+    int64_t most = slow.step + pace->ahead;
+    if (!p->known || slow.step < p->least) {
+        p->least = slow.step;
+        p->micro = pace_micro(pace);
+    }
+    p->most = p->known && p->most > most ? p->most : most;
+    p->known = true;
+    insert_slow(p, &slow);
+}
+
+void status_progress(const struct rdzv *r,
+                     int index,
+                     struct status_progress *out)
+{
+    const struct run *run = &r->runs[index];
+    *out = (struct status_progress){.known = false};
+    if (run->state == RUN_ENDED)
+        return;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        status_progress_add(r, i, out);
 }
 
 /* -- nodes ----------------------------------------------------------------- */
@@ -259,13 +345,35 @@ static int compare_nodes(const void *a, const void *b, void *ctx)
 
 int status_nodes(const struct rdzv *r, int index, int *order)
 {
-    const struct run *run = &r->runs[index];
     int n = 0;
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+    for (int i = r->runs[index].head; i >= 0; i = r->nodes[i].next)
         order[n++] = i;
     qsort_r(order, (size_t)n, sizeof(order[0]), compare_nodes,
             (void *)(uintptr_t)r);
     return n;
+}
+
+int status_places(const struct rdzv *r)
+{
+    return r->fresh_node;
+}
+
+int status_place_run(const struct rdzv *r, int index)
+{
+    const struct node *n = &r->nodes[index];
+    return n->state == NODE_FREE ? -1 : n->run;
+}
+
+const char *status_node_name(const struct rdzv *r, int index)
+{
+    ddp_assert(r->nodes[index].state != NODE_FREE);
+    return r->nodes[index].name;
+}
+
+int status_group_rank(const struct rdzv *r, int index)
+{
+    const struct node *n = &r->nodes[index];
+    return node_in_round(n) ? n->group_rank : -1;
 }
 
 void status_node(const struct rdzv *r,
@@ -276,7 +384,8 @@ void status_node(const struct rdzv *r,
     const struct node *n = &r->nodes[index];
     const struct run *run = &r->runs[n->run];
     ddp_assert(n->state != NODE_FREE);
-    bool placed = node_in_round(n);
+    int group_rank = status_group_rank(r, index);
+    bool placed = group_rank >= 0;
     int64_t lease_us = n->lease_until_us - now_us;
     /* Of a rebuilt round, base ranks are known once all members are back. */
     bool reckoned = run->round.world_size > 0;
@@ -286,7 +395,7 @@ void status_node(const struct rdzv *r,
         .addr = n->addr,
         .role = n->role,
         .state = node_state(n),
-        .group_rank = placed ? n->group_rank : -1,
+        .group_rank = group_rank,
         .base_rank = placed && reckoned ? n->base_rank : -1,
         .nproc = n->nproc,
         .strikes = strikes_of(run, n),
@@ -294,6 +403,9 @@ void status_node(const struct rdzv *r,
         .serve_port = n->serve_port,
         .connected = n->conn >= 0,
         .hosts = n->hosts,
+        .failed_first = run->report.last.round > 0 &&
+                        strcmp(run->report.last.agent, n->agent) == 0,
+        .step = placed ? n->pace.steps - 1 : -1,
         .lease_us = lease_us > 0 ? lease_us : 0,
         .uptime_us = now_us - n->since_us,
     };
