@@ -59,6 +59,8 @@ struct event {
 
 /* Less than launcher/output/relay takes in one piece. */
 #define LINE_MAX_BYTES 4000
+/* What stands around the last lines of a worker. */
+#define TAIL_REST 100
 
 static void begin(const struct event_log *j,
                   struct event *e,
@@ -204,7 +206,32 @@ void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)
     begin(j, &e, (enum event_log_kind)kind, now_us);
     if (n->text[0] != '\0')
         add_text(&e, "text", n->text);
+    if (e.wanted && n->detect_us > 0)
+        json_micros(&e.json, "detect_s", n->detect_us);
     end(j, &e);
+}
+
+/* Bytes that a byte takes in JSON, at most. */
+static size_t escaped_len(char c)
+{
+    bool plain = c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+    return plain ? 1 : JSON_ESCAPE_SIZE;
+}
+
+/* The last lines of a worker: as many of the last bytes as certainly fit. */
+static void add_tail(struct event *e, const char *tail)
+{
+    size_t room = LINE_MAX_BYTES - TAIL_REST;
+    size_t from = strlen(tail);
+    if (!e->wanted || from == 0 || buf_len(&e->line) >= room)
+        return;
+    for (room -= buf_len(&e->line); from > 0; from--) {
+        size_t len = escaped_len(tail[from - 1]);
+        if (len > room)
+            break;
+        room -= len;
+    }
+    json_text(&e->json, "tail", tail + from);
 }
 
 /* One that hangs has not ended, and one that could not be started has no pid.
@@ -224,6 +251,7 @@ void event_log_failed(struct event_log *j,
         add_worker(j, &e, (int)f->local_rank, f->pid);
     if (f->pid > 0 && !f->hung)
         add_end(&e, (int)f->code, (int)f->signal);
+    add_tail(&e, f->tail);
     end(j, &e);
 }
 

@@ -24,6 +24,7 @@
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/goodput_json.h"
 
 #define CONSEQUENCES_MAX 4096
 #define REPORT_BYTES_MAX (8 * 1024 * 1024)
@@ -148,6 +149,17 @@ static void add_times(struct json *j, const struct event_log *event_log)
     json_close(j, '}');
 }
 
+/* Of the whole run; null if the server did not tell it. */
+static void add_goodput(struct json *j, const struct agent_verdict *v)
+{
+    struct goodput_parts g;
+    if (!v->ended || !goodput_parse(&g, v->end.spent)) {
+        json_null(j, "goodput");
+        return;
+    }
+    goodput_json(j, &g, "");
+}
+
 /* False: no memory. */
 static bool make_json(struct buf *text,
                       const struct conf *conf,
@@ -177,6 +189,7 @@ static bool make_json(struct buf *text,
     json_int(&j, "max_restarts", conf->max_restarts);
     add_takeover(&j, event_log);
     add_times(&j, event_log);
+    add_goodput(&j, v);
     json_text(&j, "logs", logs);
     json_close(&j, '}');
     return !j.full && buf_put(text, "\n", 1) == 0;

@@ -24,6 +24,7 @@
 #include "launcher/report/words.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/goodput.h"
 
 /* A wait at the start that is shorter than this gets no line. After the first
  * round every wait does: a node is missing, or this one is a spare. */
@@ -159,19 +160,39 @@ static const char *seconds(int64_t us, char text[40])
     return text;
 }
 
-/* Two lines of 80 columns; the second one only if nodes or restarts cost time.
- */
-static void report_times(const struct conf *conf, const struct event_log *j)
+/* Of this node. */
+static void report_times(const struct event_log *j)
 {
-    char wall[40], ran[40], waited[40], lost[40];
+    char wall[40], ran[40];
     int64_t wall_us = mono_now_us() - j->start_us;
     int percent = wall_us > 0 ? (int)(100 * j->running_us / wall_us) : 0;
     log_warnx("  time            %s in all; workers ran %s (%d %%)",
               seconds(wall_us, wall), seconds(j->running_us, ran), percent);
-    if (conf->nnodes_max > 1 || j->rounds > 1)
+}
+
+/* What nodes and restarts cost: the whole run, as the server told it with the
+ * end; else this node. Two lines of 80 columns at most. */
+static void report_goodput(const struct agent_verdict *v,
+                           const struct event_log *j)
+{
+    struct goodput_parts g;
+    char wall[40], waited[40], detect[40], restart[40], again[80] = "";
+    if (!v->ended || !goodput_parse(&g, v->end.spent) || g.ran_us == 0) {
         log_warnx("  %-15s waiting for nodes %s, lost to restarts %s", "",
                   seconds(j->waiting_us, waited),
-                  seconds(j->restarting_us, lost));
+                  seconds(j->restarting_us, restart));
+        return;
+    }
+    int64_t wall_us = goodput_wall_us(&g);
+    if (g.repeated_steps > 0)
+        (void)snprintf(again, sizeof(again), /* fits */
+                       "; %lld step%s done twice", (long long)g.repeated_steps,
+                       g.repeated_steps == 1 ? "" : "s");
+    log_warnx("  goodput         all ranks of the run ran %d %% of %s%s",
+              (int)(100 * g.ran_us / wall_us), seconds(wall_us, wall), again);
+    log_warnx("  %-15s waiting for nodes %s, detection %s, restarts %s", "",
+              seconds(g.waited_us, waited), seconds(g.detect_us, detect),
+              seconds(g.restart_us, restart));
 }
 
 /* That the server changed, and what it cost; of several ones, the last. False:
@@ -199,14 +220,20 @@ static bool describe_takeover(const struct conf *conf,
 }
 
 /* The sums of a run that succeeded after restarts. */
-static void report_rounds(const struct conf *conf, const struct event_log *j)
+static void report_rounds(const struct conf *conf,
+                          const struct agent_verdict *v,
+                          const struct event_log *j)
 {
-    char wall[40], lost[40];
-    log_info("run '%s': %lld restart%s, %d round%s here; %s in all, lost to "
+    char wall[40], lost[40], share[40] = "";
+    struct goodput_parts g;
+    if (v->ended && goodput_parse(&g, v->end.spent) && g.ran_us > 0)
+        (void)snprintf(share, sizeof(share), /* fits */ ", goodput %d %%",
+                       (int)(100 * g.ran_us / goodput_wall_us(&g)));
+    log_info("run '%s': %lld restart%s, %d round%s here; %s in all%s, lost to "
              "restarts %s",
              conf->run_id, (long long)j->restarts, j->restarts == 1 ? "" : "s",
              j->rounds, j->rounds == 1 ? "" : "s",
-             seconds(mono_now_us() - j->start_us, wall),
+             seconds(mono_now_us() - j->start_us, wall), share,
              seconds(j->restarting_us, lost));
 }
 
@@ -285,7 +312,9 @@ static void report_failure(const struct conf *conf,
                   (long long)e->crash_loop, e->crash_loop == 1 ? "" : "s");
     if (describe_takeover(conf, j, taken, sizeof(taken)))
         log_warnx("  taken over      %s", taken);
-    report_times(conf, j);
+    report_times(j);
+    if (conf->nnodes_max > 1 || j->rounds > 1)
+        report_goodput(v, j);
     if (logs[0] != '\0')
         log_warnx("  logs            %s on %s", logs, j->node);
     log_warnx("  exit status     %d%s", v->status,
@@ -329,7 +358,7 @@ void report_end(const struct conf *conf,
     else if (v->ended && v->status == 0 && j->rounds == 0)
         log_info("run '%s' succeeded; this node was not needed", conf->run_id);
     if (j->rounds > 1)
-        report_rounds(conf, j);
+        report_rounds(conf, v, j);
     if (describe_takeover(conf, j, taken, sizeof(taken)))
         log_info("the rendezvous was taken over %s", taken);
     if (conf->output.files && conf->log_dir[0] == '\0' && logs[0] != '\0')

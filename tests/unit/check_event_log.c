@@ -135,6 +135,20 @@ START_TEST(test_event_log_tells_who_took_the_run_over)
 }
 END_TEST
 
+/* How long it is that not all went well, if the server told it. */
+START_TEST(test_event_log_tells_the_first_sign_of_what_stopped_a_round)
+{
+    struct note no = {.kind = NOTE_stopping, .text = "node a was lost"};
+    event_log_note(&j, &no, 100 * MONO_S);
+    no.detect_us = 2500 * MONO_MS;
+    event_log_note(&j, &no, 101 * MONO_S);
+    ck_assert_int_eq(n, 2);
+    ck_assert_str_eq(text_of(0, "event"), "stopped");
+    ck_assert_double_eq(number_of(0, "detect_s"), -1);
+    ck_assert_double_eq(number_of(1, "detect_s"), 2.5);
+}
+END_TEST
+
 /* A failure, a restart, an end: each line bears when, what and where. */
 START_TEST(test_event_log_has_a_line_for_each_event)
 {
@@ -207,6 +221,29 @@ START_TEST(test_event_log_tells_of_failures_what_is_known)
 }
 END_TEST
 
+/* The last lines of a worker may be any bytes; the line of the event never
+ * grows too long for them, and has the end of what they are. */
+START_TEST(test_event_log_has_the_last_lines_of_a_worker)
+{
+    static const char *const fills[] = {"", "word\n", "\001\"", "\xc3\xa4"};
+    struct msg_failed f = {.pid = 100, .code = 1};
+    world(1, 0, 102);
+    for (int i = 0; i < 4; i++) {
+        size_t len = strlen(fills[i]);
+        size_t at = 0;
+        for (; len > 0 && at + len + 10 < sizeof(f.tail); at += len)
+            memcpy(f.tail + at, fills[i], len);
+        (void)snprintf(f.tail + at, sizeof(f.tail) - at, "the end");
+        int before = n;
+        failed(f, 103);
+        ck_assert_int_eq(n, before + 1);
+        const char *tail = text_of(before, "tail");
+        ck_assert_uint_ge(strlen(tail), i == 0 ? 7 : 400);
+        ck_assert_str_eq(tail + strlen(tail) - 7, "the end");
+    }
+}
+END_TEST
+
 /* Of the workers that end after a failure, those are counted that our SIGTERM
  * ended. */
 START_TEST(test_event_log_counts_stopped_workers)
@@ -265,8 +302,11 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_event_log_has_a_line_for_each_event);
     tcase_add_test(tc, test_event_log_tells_who_took_the_run_over);
+    tcase_add_test(tc,
+                   test_event_log_tells_the_first_sign_of_what_stopped_a_round);
     tcase_add_test(tc, test_event_log_sums_are_the_whole_time);
     tcase_add_test(tc, test_event_log_tells_of_failures_what_is_known);
+    tcase_add_test(tc, test_event_log_has_the_last_lines_of_a_worker);
     tcase_add_test(tc, test_event_log_counts_stopped_workers);
     tcase_add_test(tc, test_event_log_without_a_file_formats_nothing);
     tcase_add_test(tc, test_event_log_loses_whole_lines_only);

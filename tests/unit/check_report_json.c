@@ -3,7 +3,9 @@
 /* links: launcher/report/new_file */
 /* links: launcher/conf/endpoints */
 /* links: launcher/output/logfile launcher/output/lines launcher/proc/signals */
-/* links: rendezvous/core/note tests/lib/hurt tests/lib/scratch PROTO BASE */
+/* links: rendezvous/core/note rendezvous/core/goodput */
+/* links: rendezvous/core/goodput_json tests/lib/hurt */
+/* links: tests/lib/scratch PROTO BASE */
 /* libs: -luv -lcjson -lm -ldl */
 /*
  * The report as JSON in its file: what is in it, and what becomes of the file
@@ -114,6 +116,30 @@ static int entries(void)
 }
 
 /* -- what is in it --------------------------------------------------------- */
+
+/* Of the whole run, as the server told it; null if it is not known. */
+START_TEST(test_report_tells_goodput)
+{
+    char text[8000];
+    for (int told = 0; told < 2; told++) {
+        msg_set(verdict.end.spent, told ? "6000 1000 500 2500 900 42" : "1 2");
+        report_write(&conf, &verdict, &event_log, "", &patient);
+        (void)read_file("report", text, sizeof(text));
+        cJSON *json = cJSON_Parse(text);
+        const cJSON *g = cJSON_GetObjectItem(json, "goodput");
+        ck_assert_int_eq(cJSON_IsObject(g), told);
+        ck_assert_int_eq(cJSON_IsNull(g), !told);
+        if (told) {
+            ck_assert(cJSON_GetObjectItem(g, "wall_s")->valuedouble == 10.0);
+            ck_assert(cJSON_GetObjectItem(g, "share")->valuedouble == 0.6);
+            ck_assert(cJSON_GetObjectItem(g, "detect_s")->valuedouble == 0.5);
+            ck_assert_int_eq(cJSON_GetObjectItem(g, "repeated_steps")->valueint,
+                             42);
+        }
+        cJSON_Delete(json);
+    }
+}
+END_TEST
 
 /* Another server took the run over: which one, and how long there was none. */
 START_TEST(test_report_tells_a_takeover)
@@ -293,6 +319,7 @@ int main(void)
     tcase_set_timeout(faults, 60);
     tcase_set_tags(faults, FAULT_TAG);
     tcase_add_test(tc, test_report_says_what_failed_first);
+    tcase_add_test(tc, test_report_tells_goodput);
     tcase_add_test(tc, test_report_tells_a_takeover);
     tcase_add_test(tc, test_report_leaves_that_of_another_host_alone);
     tcase_add_test(faults, test_report_is_old_or_new_whatever_call_fails);

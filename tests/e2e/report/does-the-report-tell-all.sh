@@ -37,7 +37,8 @@ for name in a b; do
     has 'restarts used  *1 of 1' $name.err
     has "logs  *$E2E_DIR/log-$name/none_........ on " $name.err
     has 'time  .* workers ran ' $name.err
-    has 'waiting for nodes .* lost to restarts ' $name.err
+    has 'goodput  .* ran [0-9]* % of ' $name.err
+    has 'waiting for nodes .*, detection .*, restarts ' $name.err
     lines 20 '^ddprun:     | ' $name.err
 done
 pid=$(sed -n 's/.*rank 2 on .* (local rank 0, pid \([0-9]*\)).*/\1/p' b.err)
