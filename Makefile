@@ -129,7 +129,7 @@ SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
 	access)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
-CTL    := $(call of,rendezvous/ctl,main status command http line view \
+CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
 	table text)
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \

@@ -1,6 +1,7 @@
 #include "rendezvous/ctl/text.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <wchar.h>
@@ -175,10 +176,32 @@ const char *ctl_on(const struct ctl_style *style, enum ctl_tint tint)
         [TINT_WARN] = "\033[33m", [TINT_BAD] = "\033[31m",
         [TINT_DIM] = "\033[2m",   [TINT_BOLD] = "\033[1m",
     };
-    return style->color ? codes[tint] : "";
+    return style->color ? codes[style->grey ? TINT_DIM : tint] : "";
 }
 
 const char *ctl_off(const struct ctl_style *style, enum ctl_tint tint)
 {
-    return style->color && tint != TINT_NONE ? "\033[0m" : "";
+    bool tinted = tint != TINT_NONE || style->grey;
+    return style->color && tinted ? "\033[0m" : "";
+}
+
+/* -- lines ----------------------------------------------------------------- */
+
+#define LINE_MAX_BYTES 1024
+
+void ctl_put(const struct ctl_style *style,
+             FILE *f,
+             enum ctl_tint tint,
+             const char *fmt,
+             ...)
+{
+    char raw[LINE_MAX_BYTES];
+    char clean[LINE_MAX_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(raw, sizeof(raw), fmt, ap); /* may be cut */
+    va_end(ap);
+    ctl_clean(style, raw, clean, sizeof(clean));
+    ctl_fit_end(style, clean, sizeof(clean), style->width);
+    fprintf(f, "%s%s%s\n", ctl_on(style, tint), clean, ctl_off(style, tint));
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum ctl_tint {
     TINT_NONE,
@@ -22,6 +23,7 @@ enum ctl_tint {
 struct ctl_style {
     bool utf8;
     bool color;
+    bool grey; /* all of it dim: it shows what was, not what is */
     int width; /* columns, at least 40 */
 };
 
@@ -59,5 +61,12 @@ void ctl_number(int64_t n, char text[32]);
 /* The escape sequences before and behind a tinted text; "" without colour. */
 const char *ctl_on(const struct ctl_style *style, enum ctl_tint tint);
 const char *ctl_off(const struct ctl_style *style, enum ctl_tint tint);
+
+/* Writes one line, made clean, and cut at its end if it is too long. */
+void ctl_put(const struct ctl_style *style,
+             FILE *f,
+             enum ctl_tint tint,
+             const char *fmt,
+             ...) __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * ctl/view: the daemon's status as a page for people. Pure: JSON in, text out.
- * What is missing in the JSON, or has another type, is left out; wrong JSON can
- * make an odd page, and nothing worse.
+ * ctl/view: the daemon's status as a listing for people. Pure: JSON in, text
+ * out. What is missing in the JSON, or has another type, is left out; wrong
+ * JSON can make an odd listing, and nothing worse.
  */
 #ifndef RENDEZVOUS_CTL_VIEW_H
 #define RENDEZVOUS_CTL_VIEW_H
@@ -23,7 +23,7 @@ struct ctl_view {
  * DDP_E_PROTO. */
 cJSON *ctl_view_parse(const char *json, size_t len, struct ddp_err *err);
 
-/* Writes the page; returns how many runs are on it. */
+/* Writes the listing; returns how many runs are in it. */
 int ctl_view_print(const struct ctl_view *v, const cJSON *status, FILE *f);
 
 /* Writes the JSON itself, indented and cleaned for a terminal. -1: no memory.

@@ -1,5 +1,6 @@
 /* links: rendezvous/ctl/http rendezvous/ctl/view */
-/* links: rendezvous/ctl/line rendezvous/ctl/table */
+/* links: rendezvous/ctl/line rendezvous/ctl/table rendezvous/ctl/facts */
+/* links: rendezvous/ctl/fields */
 /* links: rendezvous/ctl/text rendezvous/net/addr TLS */
 /* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
 /* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */

@@ -1,4 +1,5 @@
-/* links: rendezvous/ctl/view rendezvous/ctl/table */
+/* links: rendezvous/ctl/view rendezvous/ctl/table rendezvous/ctl/facts */
+/* links: rendezvous/ctl/fields */
 /* links: rendezvous/ctl/text rendezvous/base/utf8 rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/mono */
 /* links: rendezvous/base/signals_name */
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "rendezvous/ctl/view.h"
+#include "tests/lib/lines_fit.h"
 #include "tests/lib/suite.h"
 
 static char *page;
@@ -58,24 +60,6 @@ static bool has(const char *text)
     return strstr(page, text) != NULL;
 }
 
-/* Every line fits, and holds letters only. */
-static void check_lines(void)
-{
-    for (char *at = page; *at != '\0';) {
-        size_t len = strcspn(at, "\n");
-        char line[4096];
-        ck_assert_uint_lt(len, sizeof(line));
-        memcpy(line, at, len);
-        line[len] = '\0';
-        ck_assert_msg(ctl_columns(&view.style, line) <= view.style.width,
-                      "%d columns: %s", ctl_columns(&view.style, line), line);
-        for (size_t i = 0; i < len; i++)
-            ck_assert_msg((unsigned char)line[i] >= 0x20 && line[i] != 0x7f,
-                          "byte %d in: %s", line[i], line);
-        at += len + (at[len] == '\n');
-    }
-}
-
 #define HEAD                                                                   \
     "{\"version\":\"0.1.0\",\"uptime_s\":200.5,\"token\":false,\"runs\":["
 #define RUN(id, state, more)                                                   \
@@ -109,6 +93,40 @@ START_TEST(test_view_of_nothing_is_clear)
 }
 END_TEST
 
+/* What the time went to; numbers that no daemon sends are not shown. */
+START_TEST(test_view_of_goodput)
+{
+#define GOODPUT(share)                                                         \
+    HEAD RUN("x", "active",                                                    \
+             ",\"goodput\":{\"wall_s\":1200,\"ran_s\":1110,\"waited_s\":60,"   \
+             "\"detect_s\":20,\"restart_s\":10,\"share\":" share               \
+             ",\"repeated_steps\":1}") "]}"
+    static const char *const wrong[] = {GOODPUT("1e300"), GOODPUT("-1"),
+                                        GOODPUT("0"), GOODPUT("\"x\"")};
+    ck_assert_int_eq(show(GOODPUT("0.925")), 1);
+    (void)lines_fit(&view.style, page);
+    ck_assert(has("\n  goodput 92 % of 20 min; waiting 1 min, detection 20 s, "
+                  "restarts 10 s\n  1 step done twice\n"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ck_assert_int_eq(show(wrong[i]), 1);
+        ck_assert(!has("goodput"));
+    }
+}
+END_TEST
+
+/* A restart takes milliseconds: it is no 0 s. */
+START_TEST(test_view_of_goodput_shows_milliseconds)
+{
+    ck_assert_int_eq(show(HEAD RUN("x", "active",
+                                   ",\"goodput\":{\"wall_s\":3.6,\"ran_s\":2.9,"
+                                   "\"waited_s\":0.668,\"detect_s\":0.0004,"
+                                   "\"restart_s\":0.0369,\"share\":0.8}") "]}"),
+                     1);
+    ck_assert(has("\n  goodput 80 % of 3 s; waiting 0.67 s, detection 0 s, "
+                  "restarts 0.037 s\n"));
+}
+END_TEST
+
 START_TEST(test_view_of_a_run_says_all)
 {
     const char *n0 = NODE("n0", "aa", "running", 0, 0);
@@ -119,7 +137,7 @@ START_TEST(test_view_of_a_run_says_all)
                    HEAD RUN("llama", "active", FAILED NODES("%s,%s,%s")) "]}",
                    n0, n1, n2);
     ck_assert_int_eq(show(json), 1);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert_str_eq(
         page, "head:29400: rendezvous 0.1.0, up 3 min; 1 run\n"
               "\n"
@@ -143,7 +161,7 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
     char json[4096];
     (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
     ck_assert_int_eq(show(json), 3);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("1 run, and 2 that ended\n"));
     ck_assert(has("  waiting for nodes: 1 of at least 2 have joined, gives up "
                   "in 9 min\n"));
@@ -168,7 +186,7 @@ START_TEST(test_view_of_a_run_with_failover_says_who_votes)
     const char *c = RUN("c", "gather", FAILOVER(0, false, false, 1, 0));
     (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
     ck_assert_int_eq(show(json), 3);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("  epoch 2, 2 of 3 voters answer\n"));
     ck_assert(has("  no majority: 1 of 3 voters answer, half are needed\n"));
     ck_assert(has("  this server does not have the run: 1 of 3 voters are "
@@ -192,7 +210,7 @@ START_TEST(test_view_of_a_run_with_failover_says_who_is_next)
                 "n1", "10.0.0.2", false) "," VOTER("n2", "fd00::3", false)));
     (void)snprintf(json, sizeof(json), HEAD "%s]}", a);
     ck_assert_int_eq(show(json), 1);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(
         has("  would be served next at 10.0.0.2:29500, [fd00::3]:29500\n"));
 }
@@ -207,7 +225,7 @@ START_TEST(test_view_between_two_rounds_shows_nothing_old)
     char json[4096];
     (void)snprintf(json, sizeof(json), HEAD "%s,%s]}", a, b);
     ck_assert_int_eq(show(json), 2);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("a    gather      3  1 of 1:4      -  1 of 3"));
     ck_assert(has("  train.py, 1 spare\n"));
     ck_assert(has("b    drain       3  3 of 1:4     12  1 of 3"));
@@ -226,7 +244,7 @@ START_TEST(test_view_shows_agents_where_names_are_the_same)
                    HEAD RUN("r", "active", NODES("%s,%s")) "]}", n0, n1);
     ck_assert_int_eq(show(json), 1);
     ck_assert(has("AGENT") && has("01234567 ") && has("fedcba98 "));
-    check_lines();
+    (void)lines_fit(&view.style, page);
 }
 END_TEST
 
@@ -253,7 +271,7 @@ START_TEST(test_view_sums_many_nodes_up)
 {
     char *json = many(10000, 5000, 0);
     ck_assert_int_eq(show(json), 1);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("node14 ") && !has("node15 ") && has("node5000"));
     ck_assert(has("  \xe2\x80\xa6 9,984 more, all running\n"));
     view.all = true;
@@ -296,12 +314,12 @@ START_TEST(test_view_fits_whatever_there_is)
         id, id, id);
     ck_assert(n > 0 && (size_t)n < sizeof(json));
     ck_assert_int_eq(show(json), 1);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("\xe2\x80\xa6"));
     ck_assert(_i < 3 || (has("\nfirstx") && has("xlast  active")));
     view.style.utf8 = false;
     ck_assert_int_eq(show(json), 1);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     for (const char *p = page; *p != '\0'; p++)
         ck_assert((unsigned char)*p < 0x80);
 }
@@ -337,7 +355,7 @@ START_TEST(test_view_shows_hostile_texts_as_letters)
     ck_assert(n > 0 && (size_t)n < sizeof(json));
     if (show(json) < 0)
         return; /* raw control characters are no JSON: as good */
-    check_lines();
+    (void)lines_fit(&view.style, page);
     for (const char *p = page; (p = strchr(p, '\xc2')) != NULL; p++)
         ck_assert((unsigned char)p[1] >= 0xa0); /* no C1 */
     ck_assert(!has("\xe2\x80\xae") && !has("\xcc\x81"));
@@ -375,7 +393,7 @@ START_TEST(test_view_json_for_a_terminal_is_clean)
     ck_assert_int_eq(ctl_view_json(&view.style, status, f), 0);
     ck_assert_int_eq(fclose(f), 0);
     cJSON_Delete(status);
-    check_lines();
+    (void)lines_fit(&view.style, page);
     ck_assert(has("  \"runs\": [{\n      \"id\": \"a?b?\"\n"));
 }
 END_TEST
@@ -439,6 +457,8 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_view_of_nothing_is_clear);
+    tcase_add_test(tc, test_view_of_goodput);
+    tcase_add_test(tc, test_view_of_goodput_shows_milliseconds);
     tcase_add_test(tc, test_view_of_a_run_says_all);
     tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
     tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_votes);

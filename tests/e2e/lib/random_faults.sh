@@ -39,6 +39,7 @@ bring()
     node_on "$1" "$1" $options --max_restarts=1000000 --shutdown_timeout=2 \
         --beat_timeout=3 --rdzv_id="$run" --rdzv_endpoint="$endpoint" \
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=10 \
+        --events="$E2E_DIR/events-$run-$1" --report="$E2E_DIR/report-$run-$1" \
         ./train "$epochs" 20 $MODEL --save_steps=100 \
         --snapshot_path="$E2E_DIR/$run-$1"
 }
@@ -326,6 +327,12 @@ disturbed()
     same '' "$(growing)" 'processes with ever more descriptors'
     [ "$faults" -gt 0 ] || fail "no fault came (SEED=$seed, MTBF=$mtbf)"
     [ -z "${KEEP:-}" ] || cp faults progress ./*.err "$KEEP/"
+    # Without `calm` all nodes may die at once: then it is another job.
+    [ -z "${calm:-}" ] ||
+        python3 "$E2E_LIB/goodput_of_events.py" "report-$run-${names%% *}" \
+            "events-$run"-* >goodput ||
+        fail "$(cat goodput) (SEED=$seed, MTBF=$mtbf)"
+    [ -z "${calm:-}" ] || measured "$(head -n 1 goodput)"
     judge || {
         cat costs
         fail "too much is lost (SEED=$seed, MTBF=$mtbf)"

@@ -1,0 +1,50 @@
+/*
+ * ctl/facts: what the daemon's JSON says of a run or a node, in words: cells of
+ * tables, and sentences. They come from peers and are not clean yet
+ * (ctl_clean). Pure.
+ */
+#ifndef RENDEZVOUS_CTL_FACTS_H
+#define RENDEZVOUS_CTL_FACTS_H
+
+#include "rendezvous/ctl/fields.h"
+#include "rendezvous/ctl/text.h"
+
+struct fact {
+    char text[1024]; /* cut if there is more to say */
+    enum ctl_tint tint;
+};
+
+/* -- cells: always something ----------------------------------------------- */
+
+void fact_state(const cJSON *run, struct fact *out);
+void fact_nodes(const cJSON *run, struct fact *out);    /* "3 of 2:4" */
+void fact_world(const cJSON *run, struct fact *out);    /* "32"; "-" */
+void fact_restarts(const cJSON *run, struct fact *out); /* "1 of 3 in 1 h" */
+void fact_ranks(const cJSON *node, struct fact *out);   /* "8-15"; "-" */
+
+bool fact_well(const cJSON *node); /* runs, is done, or is a spare */
+enum ctl_tint fact_node_tint(const cJSON *node);
+const char *fact_plural(int64_t n);
+
+/* -- sentences: false if there is nothing to say --------------------------- */
+
+/* Program, round, spares, master, who serves. */
+bool fact_what(const cJSON *run, struct fact *out);
+/* With failover: who has the authority. Nothing is amiss as long as it may act.
+ */
+bool fact_failover(const cJSON *run, struct fact *out);
+/* Where the nodes would go on if this server were lost. */
+bool fact_successors(const cJSON *run, struct fact *out);
+bool fact_waiting(const cJSON *run, struct fact *out);
+bool fact_failure(const cJSON *run, struct fact *out);
+bool fact_end(const cJSON *run, struct fact *out);
+/* Steps, steps a second, the slowest ranks. */
+bool fact_progress(const cJSON *run, struct fact *out);
+/* The share of its life in which all its ranks ran, once they have, and where
+ * the rest went. */
+bool fact_goodput(const cJSON *run, struct fact *out);
+bool fact_repeated(const cJSON *run, struct fact *out);
+/* How the round before this one ended, and what that cost. */
+bool fact_last_round(const cJSON *run, struct fact *out);
+
+#endif

@@ -1,0 +1,59 @@
+# usage: goodput_of_events.py REPORT EVENTS...
+#
+# Whether the goodput in a run's report (--report, of any node) is what the
+# --events files of all nodes sum up to, to 1 % of the run's age and a tenth of a
+# second for the messages. From events it is known when all ranks of a round had
+# been started, when the first of them ended or was stopped, and when the run
+# began and ended. Nobody writes down a last sign of life: so what ran is compared
+# together with the detection, and alone only if no node was lost (--no-loss).
+import datetime
+import json
+import sys
+
+no_loss = sys.argv[1] == "--no-loss"
+report, *files = sys.argv[2 if no_loss else 1 :]
+
+
+def when(event):
+    text = event["time"].replace("Z", "+00:00")
+    return datetime.datetime.fromisoformat(text).timestamp()
+
+
+events = [json.loads(line) for name in files for line in open(name)]
+rounds = {}
+for e in events:
+    r = rounds.setdefault(e.get("round", 0), {"started": [], "over": []})
+    if e["event"] == "sealed":
+        r["world"] = e["world_size"]
+    if e["event"] == "started":
+        r["started"].append(when(e))
+    if e["event"] in ("failed", "stopped", "leaving", "done"):
+        r["over"].append((e["event"], when(e)))
+rounds.pop(0, None)
+begin = min(when(e) for e in events if e["event"] == "joined")
+last = rounds[max(rounds)]
+done = [t for kind, t in last["over"] if kind == "done"]
+end = max(done) if done else max(
+    when(e) for e in events if e["event"] == "exited")
+ran = 0
+for number, r in sorted(rounds.items()):
+    if len(r["started"]) < r["world"]:
+        continue  # it was over before
+    bad = [t for kind, t in r["over"] if kind != "done"]
+    ran += (min(bad) if bad else end) - max(r["started"])
+wall = end - begin
+told = json.load(open(report))["goodput"]
+room = wall / 100 + 0.1
+sums = (("age", wall, told["wall_s"]),
+        ("ran", ran, told["ran_s"] + (0 if no_loss else told["detect_s"])),
+        ("not", wall - ran,
+         told["waited_s"] + told["restart_s"]
+         + (told["detect_s"] if no_loss else 0)))
+print(f"goodput: {ran:.3f} of {wall:.3f} s by the events; told: {told}")
+wrong = [s for s in sums if abs(s[1] - s[2]) > room]
+parts = sum(told[p] for p in ("ran_s", "waited_s", "detect_s", "restart_s"))
+if abs(parts - told["wall_s"]) > 0.004:  # four spans, cut to milliseconds
+    wrong.append(("sum", told["wall_s"], parts))
+for name, by_events, by_report in wrong:
+    print(f"no: {name}: {by_events:.3f} s by the events, {by_report:.3f} s told")
+sys.exit(len(wrong) > 0)
