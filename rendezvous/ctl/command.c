@@ -76,10 +76,7 @@ static int take_refusal(const struct ctl_peer *peer,
     bool known = no->code > 0 && no->code < DDP_E_COUNT;
     const size_t len = sizeof(TOKEN_REQUIRED) - 1;
     if (peer->key == NULL && strncmp(no->text, TOKEN_REQUIRED, len) == 0)
-        return ddp_err_set(
-            err, DDP_E_CONFIG,
-            "the rendezvous needs a token: give the same file as to "
-            "ddprdzvd (--token_file, DDPRUN_TOKEN_FILE)");
+        return ctl_token_missing(err);
     return ddp_err_set(err, known ? (enum ddp_code)no->code : DDP_E_PROTO, "%s",
                        no->text);
 }

@@ -138,6 +138,11 @@ void ctl_line_close(struct ctl_line *l)
     free(l);
 }
 
+void ctl_line_renew(struct ctl_line *l, int64_t deadline_us)
+{
+    l->deadline_us = deadline_us;
+}
+
 /* -- bytes ----------------------------------------------------------------- */
 
 static int
@@ -296,4 +301,20 @@ long ctl_line_read(struct ctl_line *l,
     if (l->tls != NULL)
         return read_sealed(l, room, room_len, err);
     return pull(l, room, room_len, err);
+}
+
+bool ctl_line_wait(const struct ctl_line *l, int fd, short events)
+{
+    struct pollfd two[] = {{.fd = l->fd, .events = POLLIN},
+                           {.fd = fd, .events = events}};
+    /* A signal ends it, too: the read tells. */
+    (void)poll(two, 2, l->pending ? 0 : dial_poll_ms(l->deadline_us));
+    return two[1].revents != 0;
+}
+
+int ctl_token_missing(struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_CONFIG,
+                       "the rendezvous needs a token: give the same file as to "
+                       "ddprdzvd (--token_file, DDPRUN_TOKEN_FILE)");
 }

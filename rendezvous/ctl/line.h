@@ -6,6 +6,7 @@
 #ifndef RENDEZVOUS_CTL_LINE_H
 #define RENDEZVOUS_CTL_LINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ struct ctl_line *ctl_line_open(const struct ctl_peer *peer,
                                struct ddp_err *err);
 void ctl_line_close(struct ctl_line *l); /* NULL is fine */
 
+/* Another deadline from now on. */
+void ctl_line_renew(struct ctl_line *l, int64_t deadline_us);
+
 /* Writes all of it. Errors as for ctl_line_read. */
 int ctl_line_write(struct ctl_line *l,
                    const void *data,
@@ -53,5 +57,12 @@ long ctl_line_read(struct ctl_line *l,
                    void *room,
                    size_t room_len,
                    struct ddp_err *err);
+
+/* Waits until ctl_line_read has something to look at, or the deadline has come.
+ * True: `fd` has one of the poll(2) events, an error or a hang-up. */
+bool ctl_line_wait(const struct ctl_line *l, int fd, short events);
+
+/* -1, DDP_E_CONFIG: the rendezvous refused a question without a token. */
+int ctl_token_missing(struct ddp_err *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
 #include "rendezvous/ctl/status.h"
+#include "rendezvous/ctl/top.h"
 
 #define DEFAULT_PORT 29400
 
@@ -25,9 +26,13 @@
 
 static const struct opts_table table = {
     .program = "ddpctl",
-    .synopsis = "[OPTION]... status [RUN] | drain NODE | end RUN | go-on RUN",
+    .synopsis =
+        "[OPTION]... status [RUN] | top [RUN] | "
+        "drain NODE | end RUN | go-on RUN",
     .about =
-        "Shows the runs of a rendezvous (status), takes a node out of its run "
+        "Shows the runs of a rendezvous (status), also as a picture that is "
+        "drawn again each second (top), "
+        "takes a node out of its run "
         "so that the other nodes go on without it (drain), ends a run on all "
         "its nodes (end), or has the rest of a run go on if too many of its "
         "nodes died at once (go-on). NODE is a host name or the beginning of "
@@ -41,11 +46,9 @@ static const struct opts_table table = {
 
 /* -- the command line ------------------------------------------------------ */
 
-#define WORDS_MAX 2 /* a verb and what it is about */
-
 struct ctl_words {
     struct opts o;
-    const char *words[WORDS_MAX + 1];
+    const char **words; /* of argv; freed at the end of the process */
     int n_words;
 };
 
@@ -56,6 +59,9 @@ read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
 {
     struct opts part;
     l->n_words = 0;
+    l->words = calloc((size_t)argc + 1, sizeof(l->words[0]));
+    if (l->words == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the arguments");
     for (int at = 0;;) {
         if (opts_parse(&part, &table, argc - at, argv + at, err) != 0)
             return -1;
@@ -68,41 +74,8 @@ read_line(struct ctl_words *l, int argc, char *argv[], struct ddp_err *err)
         at += part.rest;
         if (part.ask != OPTS_ASK_RUN || at >= argc)
             return 0;
-        if (l->n_words > WORDS_MAX)
-            return 0; /* too many: the verb complains */
         l->words[l->n_words++] = argv[at];
     }
-}
-
-/* Options of other verbs say that another one was meant. */
-static int
-check_options(const struct ctl_words *l, int group, struct ddp_err *err)
-{
-    for (int i = 0; i < OPTION_COUNT; i++)
-        if (l->o.value[i].source == OPTS_FROM_LINE &&
-            rows[i].group != GROUP_WHERE && rows[i].group != group)
-            return ddp_err_set(err, DDP_E_USAGE, "--%s cannot be used with %s",
-                               rows[i].name, l->words[0]);
-    return 0;
-}
-
-static int check_words(const struct ctl_words *l,
-                       int least,
-                       size_t longest,
-                       const char *what,
-                       struct ddp_err *err)
-{
-    if (l->n_words - 1 < least)
-        return ddp_err_set(err, DDP_E_USAGE, "%s needs a %s: ddpctl %s %s",
-                           l->words[0], what, l->words[0], what);
-    if (l->n_words > WORDS_MAX)
-        return ddp_err_set(err, DDP_E_USAGE, "'%.60s' is one argument too many",
-                           l->words[WORDS_MAX]);
-    if (l->n_words == WORDS_MAX &&
-        (l->words[1][0] == '\0' || strlen(l->words[1]) > longest))
-        return ddp_err_set(err, DDP_E_USAGE, "the %s must have 1 to %zu bytes",
-                           what, longest);
-    return 0;
 }
 
 /* Takes "host", "host:port", "[v6]" and "[v6]:port" apart; `port` is what is
@@ -200,6 +173,28 @@ static int do_status(struct ctl *c)
     };
     int rc = resolve(c);
     return rc != 0 ? rc : ctl_status_run(&s);
+}
+
+static bool is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return term == NULL || strcmp(term, "dumb") == 0;
+}
+
+static int do_top(struct ctl *c)
+{
+    struct ctl_top t = {
+        .peer = &c->peer,
+        .style = c->style,
+        .where = c->where,
+        .run = c->line.n_words > 1 ? c->line.words[1] : NULL,
+        .terminal = isatty(STDOUT_FILENO) == 1 && !is_dumb(),
+        .timeout_us = c->timeout_us,
+        .delay_us = opts_number(&c->line.o, OPTION_delay),
+        .again = opts_given(&c->line.o, OPTION_delay),
+    };
+    int rc = resolve(c);
+    return rc != 0 ? rc : ctl_top_run(&t);
 }
 
 static int fail(const struct ctl *c, const struct ddp_err *err)
@@ -314,26 +309,59 @@ static int do_go_on(struct ctl *c)
 
 static const struct verb {
     const char *name;
-    int least;      /* words behind it ... */
-    size_t longest; /* ... and their bytes (messages.def) */
+    int least, most; /* words behind it ... */
+    size_t longest;  /* ... and their bytes (messages.def) */
     const char *what;
     int group;
     int (*run)(struct ctl *c);
 } verbs[] = {
-    {"status", 0, 128, "RUN", GROUP_STATUS, do_status},
-    {"drain", 1, 64, "NODE", GROUP_ORDERS, do_drain},
-    {"end", 1, 128, "RUN", GROUP_ORDERS, do_end},
-    {"go-on", 1, 128, "RUN", GROUP_ORDERS, do_go_on},
+    {"status", 0, 1, 128, "RUN", GROUP_STATUS, do_status},
+    {"top", 0, 1, 128, "RUN", GROUP_TOP, do_top},
+    {"drain", 1, 1, 64, "NODE", GROUP_ORDERS, do_drain},
+    {"end", 1, 1, 128, "RUN", GROUP_ORDERS, do_end},
+    {"go-on", 1, 1, 128, "RUN", GROUP_ORDERS, do_go_on},
 };
 #define VERBS (int)(sizeof(verbs) / sizeof(verbs[0]))
+
+static int check_words(const struct ctl_words *l,
+                       const struct verb *v,
+                       struct ddp_err *err)
+{
+    int n = l->n_words - 1;
+    if (n < v->least)
+        return ddp_err_set(err, DDP_E_USAGE, "%s needs a %s: ddpctl %s %s",
+                           v->name, v->what, v->name, v->what);
+    if (n > v->most)
+        return ddp_err_set(err, DDP_E_USAGE, "'%.60s' is one argument too many",
+                           l->words[v->most + 1]);
+    for (int i = 1; i <= n; i++)
+        if (l->words[i][0] == '\0' || strlen(l->words[i]) > v->longest)
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "the %s must have 1 to %zu bytes", v->what,
+                               v->longest);
+    return 0;
+}
+
+/* "status, ..., end and go-on" */
+static void list_verbs(char text[100])
+{
+    size_t len = 0;
+    for (int i = 0; i < VERBS; i++) {
+        const char *gap = i == 0 ? "" : i + 1 < VERBS ? ", " : " and ";
+        len += (size_t)snprintf(text + len, 100 - len, /* fits */
+                                "%s%s", gap, verbs[i].name);
+    }
+}
 
 static const struct verb *find_verb(const struct ctl_words *l,
                                     struct ddp_err *err)
 {
     const char *names[VERBS];
+    char all[100];
+    list_verbs(all);
     if (l->n_words == 0) {
         ddp_err_set(err, DDP_E_USAGE,
-                    "a command is missing: status, drain, end or go-on");
+                    "a command is missing: the commands are %s", all);
         return NULL;
     }
     for (int i = 0; i < VERBS; i++) {
@@ -342,13 +370,28 @@ static const struct verb *find_verb(const struct ctl_words *l,
             return &verbs[i];
     }
     const char *near = opts_nearest(l->words[0], names, VERBS);
-    ddp_err_set(
-        err, DDP_E_USAGE,
-        "unknown command '%.60s'%s%s%s: the commands are status, drain, "
-        "end and go-on",
-        l->words[0], near != NULL ? " (did you mean '" : "",
-        near != NULL ? near : "", near != NULL ? "'?)" : "");
+    ddp_err_set(err, DDP_E_USAGE,
+                "unknown command '%.60s'%s%s%s: the commands are %s",
+                l->words[0], near != NULL ? " (did you mean '" : "",
+                near != NULL ? near : "", near != NULL ? "'?)" : "", all);
     return NULL;
+}
+
+static bool takes_option(const struct verb *v, int option)
+{
+    return rows[option].group == GROUP_WHERE || rows[option].group == v->group;
+}
+
+/* Options of other verbs say that another one was meant. */
+static int check_options(const struct ctl_words *l,
+                         const struct verb *v,
+                         struct ddp_err *err)
+{
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (l->o.value[i].source == OPTS_FROM_LINE && !takes_option(v, i))
+            return ddp_err_set(err, DDP_E_USAGE, "--%s cannot be used with %s",
+                               rows[i].name, l->words[0]);
+    return 0;
 }
 
 /* Options of other orders say that another one was meant. */
@@ -375,34 +418,51 @@ static int check_order(const struct ctl_words *l,
     return 0;
 }
 
+static int check_color(const struct ctl_words *l, struct ddp_err *err)
+{
+    static const char *const words[] = {"auto", "always", "never"};
+    const char *when = opts_text(&l->o, OPTION_color);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(when, words[i]) == 0)
+            return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "--color: '%.60s' is not auto, always or never", when);
+}
+
 /* What can be wrong with the line. */
 static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
 {
     const struct verb *v = find_verb(&c->line, err);
-    if (v == NULL || check_options(&c->line, v->group, err) != 0 ||
-        check_words(&c->line, v->least, v->longest, v->what, err) != 0)
+    if (v == NULL || check_options(&c->line, v, err) != 0 ||
+        check_words(&c->line, v, err) != 0)
         return NULL;
     const char *run = opts_text(&c->line.o, OPTION_run);
     if (run != NULL && (run[0] == '\0' || strlen(run) > 128)) {
         ddp_err_set(err, DDP_E_USAGE, "--run: an id must have 1 to 128 bytes");
         return NULL;
     }
-    if (check_order(&c->line, v, err) != 0)
+    if (check_order(&c->line, v, err) != 0 || check_color(&c->line, err) != 0)
         return NULL;
     return find_peer(&c->line.o, &c->peer, err) == 0 ? v : NULL;
 }
 
-static void find_style(struct ctl_style *style)
+/* no-color.org: if it is set and not empty. */
+static bool has_color(const char *when)
 {
-    const char *no = getenv("NO_COLOR"); /* no-color.org: if not empty */
-    const char *term = getenv("TERM");
-    bool dumb = term == NULL || strcmp(term, "dumb") == 0;
+    const char *no = getenv("NO_COLOR");
+    if (strcmp(when, "auto") != 0)
+        return strcmp(when, "always") == 0;
+    return isatty(STDOUT_FILENO) == 1 && !is_dumb() &&
+           (no == NULL || no[0] == '\0');
+}
+
+static void find_style(const struct opts *o, struct ctl_style *style)
+{
     bool utf8 = setlocale(LC_CTYPE, "") != NULL &&
                 strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     *style = (struct ctl_style){
         .utf8 = utf8,
-        .color = isatty(STDOUT_FILENO) == 1 && !dumb &&
-                 (no == NULL || no[0] == '\0'),
+        .color = has_color(opts_text(o, OPTION_color)),
         .width = CTL_WIDTH,
     };
 }
@@ -420,7 +480,7 @@ int main(int argc, char *argv[])
     }
     if (c.line.o.ask != OPTS_ASK_RUN)
         return opts_answer(&c.line.o, stdout);
-    find_style(&c.style);
+    find_style(&c.line.o, &c.style);
     const struct verb *v = check_line(&c, &err);
     if (v == NULL) {
         log_warnx("%s", err.text);

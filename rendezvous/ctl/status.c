@@ -1,13 +1,13 @@
 /*
- * A page is made in memory and written at once. With --watch on a terminal it
- * is drawn from the upper left corner, line by line over the page before:
+ * A listing is made in memory and written at once. With --watch on a terminal
+ * it is drawn from the upper left corner, line by line over the listing before:
  * nothing flickers, and an interrupt leaves nothing to restore.
  *
  * Failure modes: the daemon cannot be reached, or the answer is none of its:
- * the first page ends ddpctl with the error's status; later ones keep the last
- * page under a line that says how long the daemon is away. stdout is closed:
- * ddpctl ends with the status of DDP_E_IO, without a word if it is a broken
- * pipe.
+ * the first listing ends ddpctl with the error's status; later ones keep the
+ * last listing under a line that says how long the daemon is away. stdout is
+ * closed: ddpctl ends with the status of DDP_E_IO, without a word if it is a
+ * broken pipe.
  */
 #include "rendezvous/ctl/status.h"
 
@@ -21,7 +21,6 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/ctl/http.h"
 
 static volatile sig_atomic_t interrupted;
 
@@ -53,17 +52,14 @@ void ctl_complain(const struct ctl_style *style,
 }
 
 /* An answer that is not the status is an error, which this names. */
-static int take_status(const struct ctl_status *s,
+static int take_status(const struct ctl_peer *peer,
                        const struct ctl_answer *a,
                        struct ddp_err *err)
 {
     if (a->status == 200)
         return 0;
-    if (a->status == 403 && s->peer->key == NULL)
-        return ddp_err_set(
-            err, DDP_E_CONFIG,
-            "the rendezvous needs a token: give the same file as to "
-            "ddprdzvd (--token_file, DDPRUN_TOKEN_FILE)");
+    if (a->status == 403 && peer->key == NULL)
+        return ctl_token_missing(err);
     if (a->status == 503)
         return ddp_err_set(
             err, DDP_E_UNREACHABLE,
@@ -77,42 +73,53 @@ static int take_status(const struct ctl_status *s,
                        a->status);
 }
 
+int ctl_status_ask(const struct ctl_peer *peer,
+                   const char *run,
+                   bool all,
+                   int64_t timeout_us,
+                   struct ctl_answer *a,
+                   struct ddp_err *err)
+{
+    char escaped[3 * 128 + 1];
+    char path[sizeof(escaped) + 64];
+    *a = (struct ctl_answer){.status = 0};
+    ctl_http_escape(run != NULL ? run : "", escaped, sizeof(escaped));
+    (void)snprintf(path, sizeof(path), /* fits */
+                   "/status?nodes=%s%s%s", all ? "all" : "256",
+                   run != NULL ? "&run=" : "", escaped);
+    if (ctl_http_get(peer, path, mono_now_us() + timeout_us, a, err) != 0)
+        return -1;
+    return take_status(peer, a, err);
+}
+
 static int fetch(const struct ctl_status *s,
                  struct ctl_answer *a,
                  cJSON **status,
                  struct ddp_err *err)
 {
-    char run[3 * 128 + 1];
-    char path[sizeof(run) + 64];
-    *a = (struct ctl_answer){.status = 0};
     *status = NULL;
-    ctl_http_escape(s->view.run != NULL ? s->view.run : "", run, sizeof(run));
-    (void)snprintf(path, sizeof(path), /* fits */
-                   "/status?nodes=%s%s%s", s->view.all ? "all" : "256",
-                   s->view.run != NULL ? "&run=" : "", run);
-    if (ctl_http_get(s->peer, path, mono_now_us() + s->timeout_us, a, err) != 0)
-        return -1;
-    if (take_status(s, a, err) == 0)
+    if (ctl_status_ask(s->peer, s->view.run, s->view.all, s->timeout_us, a,
+                       err) == 0)
         *status = ctl_view_parse(a->body, a->len, err);
     return *status != NULL ? 0 : -1;
 }
 
-/* -- one page -------------------------------------------------------------- */
+/* -- one listing ----------------------------------------------------------- */
 
-/* A page as text, owned by the caller. NULL: an error. */
-static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)
+/* A listing, owned by the caller. NULL: an error. */
+static char *make_listing(struct ctl_status *s, int *runs, struct ddp_err *err)
 {
     struct ctl_answer a;
     cJSON *status;
-    char *page = NULL;
+    char *listing = NULL;
     size_t size;
     if (fetch(s, &a, &status, err) != 0) {
         free(a.body);
         return NULL;
     }
-    FILE *f = open_memstream(&page, &size);
+    FILE *f = open_memstream(&listing, &size);
     if (f == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the status");
     *runs = 1;
     if (s->json && !s->terminal)
         (void)fwrite(a.body, 1, a.len, f);
@@ -121,14 +128,13 @@ static char *make_page(struct ctl_status *s, int *runs, struct ddp_err *err)
     else
         *runs = ctl_view_print(&s->view, status, f);
     if (fclose(f) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the status");
     cJSON_Delete(status);
     free(a.body);
-    return page;
+    return listing;
 }
 
-/* False: stdout cannot be written. */
-static bool put(const char *text, size_t len)
+bool ctl_status_put(const char *text, size_t len)
 {
     while (len > 0) {
         ssize_t n = write(STDOUT_FILENO, text, len);
@@ -142,7 +148,7 @@ static bool put(const char *text, size_t len)
     return true;
 }
 
-static int fail_to_write(void)
+int ctl_status_fail_to_write(void)
 {
     if (errno != EPIPE)
         log_warn("cannot write to standard output");
@@ -153,15 +159,15 @@ static int show_once(struct ctl_status *s)
 {
     struct ddp_err err;
     int runs;
-    char *page = make_page(s, &runs, &err);
-    if (page == NULL) {
+    char *listing = make_listing(s, &runs, &err);
+    if (listing == NULL) {
         ctl_complain(&s->view.style, s->view.where, &err);
         return ddp_code_exit(err.code);
     }
-    bool written = put(page, strlen(page));
-    free(page);
+    bool written = ctl_status_put(listing, strlen(listing));
+    free(listing);
     if (!written)
-        return fail_to_write();
+        return ctl_status_fail_to_write();
     return s->view.run != NULL && runs == 0 ? ddp_code_exit(DDP_E_USAGE) : 0;
 }
 
@@ -179,16 +185,16 @@ static int measure(struct ctl_status *s)
 }
 
 /* From the upper left corner; lines that do not fit are left out. */
-static bool redraw(const char *news, const char *page, int rows)
+static bool redraw(const char *news, const char *listing, int rows)
 {
     char *all = NULL;
     size_t size;
     FILE *f = open_memstream(&all, &size);
     if (f == NULL)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the status");
     fputs("\033[H", f);
     for (int i = 0; i < 2; i++) {
-        const char *at = i == 0 ? news : page;
+        const char *at = i == 0 ? news : listing;
         for (; *at != '\0' && rows > 1; rows--) {
             size_t len = strcspn(at, "\n");
             fprintf(f, "%.*s\033[K\n", (int)len, at);
@@ -197,8 +203,8 @@ static bool redraw(const char *news, const char *page, int rows)
     }
     fputs("\033[J", f);
     if (fclose(f) != 0)
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for a page");
-    bool written = put(all, size);
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the status");
+    bool written = ctl_status_put(all, size);
     free(all);
     return written;
 }
@@ -227,40 +233,41 @@ static void sleep_until(int64_t at_us)
         (void)poll(NULL, 0, (int)mono_ms_until(mono_now_us(), at_us));
 }
 
-/* Shows a page, or the news that there is none. On a pipe, where pages follow
+/* Shows a listing, or the news that there is none. On a pipe, where they follow
  * each other, the news is written once. */
 static bool show(struct ctl_status *s,
-                 const char *page,
+                 const char *listing,
                  const char *news,
                  bool first,
                  int rows)
 {
     if (s->terminal)
-        return redraw(news, page, rows);
+        return redraw(news, listing, rows);
     if (news[0] != '\0')
-        return !first || put(news, strlen(news));
-    return put(page, strlen(page)) && (s->json || put("\n", 1));
+        return !first || ctl_status_put(news, strlen(news));
+    return ctl_status_put(listing, strlen(listing)) &&
+           (s->json || ctl_status_put("\n", 1));
 }
 
 static int watch(struct ctl_status *s)
 {
     struct ddp_err err = {.text = ""};
-    char *page = NULL;
+    char *listing = NULL;
     int64_t away_us = 0; /* since when; 0: it is there */
     int runs, status = 0;
-    if (s->terminal && put("\033[2J", 4) == false)
-        return fail_to_write();
+    if (s->terminal && ctl_status_put("\033[2J", 4) == false)
+        return ctl_status_fail_to_write();
     for (bool ok = true; ok && interrupted == 0;) {
         int64_t next_us = mono_now_us() + s->watch_us;
         char news[1024] = "";
         int rows = s->terminal ? measure(s) : 0;
-        char *fresh = make_page(s, &runs, &err);
+        char *fresh = make_listing(s, &runs, &err);
         bool first = fresh == NULL && away_us == 0;
         if (interrupted != 0) {
             free(fresh);
             break;
         }
-        if (fresh == NULL && page == NULL) { /* it has never answered */
+        if (fresh == NULL && listing == NULL) { /* it has never answered */
             ctl_complain(&s->view.style, s->view.where, &err);
             return ddp_code_exit(err.code);
         }
@@ -269,15 +276,15 @@ static int watch(struct ctl_status *s)
             describe_away(s, &err, away_us, news, sizeof(news));
         } else {
             away_us = 0;
-            free(page);
-            page = fresh;
+            free(listing);
+            listing = fresh;
         }
-        ok = show(s, page, news, first, rows);
-        status = ok ? 0 : fail_to_write();
+        ok = show(s, listing, news, first, rows);
+        status = ok ? 0 : ctl_status_fail_to_write();
         if (ok)
             sleep_until(next_us);
     }
-    free(page);
+    free(listing);
     return status;
 }
 

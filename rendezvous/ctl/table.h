@@ -9,7 +9,7 @@
 
 #include "rendezvous/ctl/text.h"
 
-#define CTL_COLUMNS_MAX 8
+#define CTL_COLUMNS_MAX 10
 
 struct ctl_column {
     const char *head;
