@@ -1,0 +1,34 @@
+/*
+ * past/page: a run's past as one HTML page, which needs nothing else: no
+ * script, no other file. Whatever a run said is text there and nothing more.
+ * Pure.
+ */
+#ifndef RENDEZVOUS_PAST_PAGE_H
+#define RENDEZVOUS_PAST_PAGE_H
+
+#include <stdio.h>
+
+#include "rendezvous/past/past.h"
+
+/* How many of each are on a page, which stays below some 100 kB so. */
+#define PAGE_ROUNDS_MAX   100
+#define PAGE_NODES_MAX    60
+#define PAGE_BARS_MAX     250
+#define PAGE_FAILURES_MAX 100
+#define PAGE_TAILS_MAX    20 /* failures with last lines */
+#define PAGE_TAKEN_MAX    50
+
+/* What was odd about the files. */
+struct page_files {
+    int files;
+    int64_t torn; /* last lines that are not whole */
+    int64_t bad;  /* other lines that are no events */
+};
+
+/* After past_finish. */
+void page_print(const struct past *p, const struct page_files *files, FILE *f);
+
+/* The sums as JSON, with the names that /status has; false: no memory. */
+bool page_json(const struct past *p, const struct page_files *files, FILE *f);
+
+#endif
