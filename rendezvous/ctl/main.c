@@ -1,5 +1,6 @@
 /* ddpctl: asks a rendezvous what runs there, and gives it orders. */
 #include <langinfo.h>
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/report.h"
 #include "rendezvous/ctl/status.h"
 #include "rendezvous/ctl/top.h"
 
@@ -27,11 +29,12 @@
 static const struct opts_table table = {
     .program = "ddpctl",
     .synopsis =
-        "[OPTION]... status [RUN] | top [RUN] | "
+        "[OPTION]... status [RUN] | top [RUN] | report FILE... | "
         "drain NODE | end RUN | go-on RUN",
     .about =
         "Shows the runs of a rendezvous (status), also as a picture that is "
-        "drawn again each second (top), "
+        "drawn again each second (top), makes a page of "
+        "what happened to a run from the --events files of its nodes (report), "
         "takes a node out of its run "
         "so that the other nodes go on without it (drain), ends a run on all "
         "its nodes (end), or has the rest of a run go on if too many of its "
@@ -197,6 +200,18 @@ static int do_top(struct ctl *c)
     return rc != 0 ? rc : ctl_top_run(&t);
 }
 
+static int do_report(struct ctl *c)
+{
+    const struct ctl_report r = {
+        .style = &c->style,
+        .files = c->line.words + 1,
+        .n_files = c->line.n_words - 1,
+        .run = opts_text(&c->line.o, OPTION_run),
+        .json = opts_number(&c->line.o, OPTION_json) != 0,
+    };
+    return ctl_report_run(&r);
+}
+
 static int fail(const struct ctl *c, const struct ddp_err *err)
 {
     ctl_complain(&c->style, c->where, err);
@@ -317,6 +332,7 @@ static const struct verb {
 } verbs[] = {
     {"status", 0, 1, 128, "RUN", GROUP_STATUS, do_status},
     {"top", 0, 1, 128, "RUN", GROUP_TOP, do_top},
+    {"report", 1, INT_MAX, PATH_MAX, "FILE", GROUP_COUNT, do_report},
     {"drain", 1, 1, 64, "NODE", GROUP_ORDERS, do_drain},
     {"end", 1, 1, 128, "RUN", GROUP_ORDERS, do_end},
     {"go-on", 1, 1, 128, "RUN", GROUP_ORDERS, do_go_on},
@@ -379,6 +395,8 @@ static const struct verb *find_verb(const struct ctl_words *l,
 
 static bool takes_option(const struct verb *v, int option)
 {
+    if (v->run == do_report && (option == OPTION_json || option == OPTION_run))
+        return true;
     return rows[option].group == GROUP_WHERE || rows[option].group == v->group;
 }
 
@@ -443,6 +461,8 @@ static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
     }
     if (check_order(&c->line, v, err) != 0 || check_color(&c->line, err) != 0)
         return NULL;
+    if (v->run == do_report) /* asks nobody */
+        return v;
     return find_peer(&c->line.o, &c->peer, err) == 0 ? v : NULL;
 }
 

@@ -1,0 +1,91 @@
+#!/bin/sh
+# ddpctl report of the --events files of two nodes, one of whose workers was killed:
+# does the page tell that, with the worker's last words as text and no script? Do
+# the sums agree with the server's? What if a file's last line is torn, a file is of
+# another run, has no events, or the page cannot be written?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+port=$(free_port)
+daemon d "$port"
+cat >job <<'JOB'
+#!/bin/sh
+echo "round=$((TORCHELASTIC_RESTART_COUNT + 1)) rank=$RANK" >>started
+echo "<b>last words</b> of $RANK" >&2
+read -r _ <gate
+JOB
+chmod +x job
+for name in a b; do
+    node $name --rdzv_id='job<i>' --nnodes=2 --max_restarts=1 \
+        --rdzv_endpoint="127.0.0.1:$port" --events=events.$name ./job
+done
+wait_round 1 2
+sleep 0.5 # so that there is something to sum up
+pid=$(sed -n 's/.*"started".*"rank":1,.*"pid":\([0-9]*\).*/\1/p' events.*)
+kill -KILL "$pid"
+wait_round 2 2
+sleep 0.5
+ctl 0 "127.0.0.1:$port" status --json
+mv ctl.out status
+open_gate
+ends_with 0 a
+ends_with 0 b
+ctl 0 "127.0.0.1:$port" status --json
+mv ctl.out status
+
+# report STATUS WORD...: the page, or the sums, is in out; what is said in err.
+report()
+{
+    _want=$1
+    shift
+    STATUS=0
+    "$DDPCTL" report "$@" >out 2>err || STATUS=$?
+    [ "$STATUS" -eq "$_want" ] || { cat err && fail "it ended with $STATUS: $*"; }
+}
+
+# part NAME FILE: the first goodput's, in ms.
+part()
+{
+    sed -n "s/.*\"goodput\":{[^}]*\"$1\":\([0-9]*\)\.\([0-9]\{3\}\).*/\1\2/p" "$2" |
+        sed 's/^0*\(.\)/\1/'
+}
+
+report 0 events.a events.b --json
+for name in wall_s ran_s; do
+    ours=$(part $name out) theirs=$(part $name status)
+    apart=$((ours - theirs))
+    measured "$name of the events: $ours ms, of the server: $theirs ms"
+    # A percent, and what messages take on a busy machine.
+    [ "${apart#-}" -le "$((theirs / 100 + $(with_room 50 "$(busy)")))" ] ||
+        fail "$name: $ours and $theirs"
+done
+has '"rounds":2,"restarts":1,"failures":1' out
+
+report 0 events.b events.a
+has '<title>run job&#60;i&#62;</title>' out
+has 'signal 9 (SIGKILL)' out
+has 'all workers succeeded; 2 nodes, 2 rounds, 1 restart' out
+has '&#60;b&#62;last words&#60;/b&#62; of 1' out
+has_not '<b>' out
+has_not '<script' out
+has "default-src 'none'" out
+
+head -c -20 events.a >torn
+report 0 torn - <events.b
+has '1 file ends with a last line that is not whole' out
+report 0 events.a
+has 'The events of up to 1 node of a round are missing' out
+
+sed 's/"job<i>"/"other"/' events.b >foreign
+report 2 events.a foreign
+has "events.a has events of run 'job<i>', and foreign of run 'other'" err
+report 0 events.a foreign events.b --run='job<i>'
+report 2 events.a --run=third
+has "no file has events of run 'third'" err
+echo hello >none
+report 66 events.a none
+has 'none has no events: give the files that ddprun --events=FILE wrote' err
+report 66 events.a missing
+has 'cannot open missing: No such file' err
+STATUS=0
+"$DDPCTL" report events.a events.b >/dev/full 2>err || STATUS=$?
+same 74 $STATUS 'the status with a full disk'
