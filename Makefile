@@ -124,7 +124,7 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
 	process) $(call of,rendezvous/base,log_limit quota open_files)
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
-	metrics overview groups)
+	metrics overview groups viewers)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
 	access)

@@ -33,10 +33,11 @@ struct conn_slot {
     bool relayed; /* joined: its end is not where we see it, so that a bare FIN
                      may be a relay's, and proves nothing */
     bool tells;   /* joined: it says where else a run is served */
-    int64_t since_us;   /* when it came ... */
-    int64_t turn;       /* ... and in which turn of the owner's loop */
-    int source;         /* pending: where it came from (base/quota) */
-    int older, younger; /* pending: its neighbours by age, -1 ends it */
+    int64_t round, steps; /* joined: in its last beat */
+    int64_t since_us;     /* when it came ... */
+    int64_t turn;         /* ... and in which turn of the owner's loop */
+    int source;           /* pending: where it came from (base/quota) */
+    int older, younger;   /* pending: its neighbours by age, -1 ends it */
 };
 
 /* A slot that comes back as the context of a connection: it is in use. */

@@ -40,6 +40,8 @@
 #include "rendezvous/daemon/server_log.h"
 #include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/http/http_routes.h"
+#include "rendezvous/http/overview.h"
+#include "rendezvous/http/viewers.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
@@ -62,8 +64,10 @@ struct server {
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
-    struct act_mark *mark; /* may be NULL */
-    struct httpd *httpd;   /* NULL: HTTP is not served */
+    struct act_mark *mark;     /* may be NULL */
+    struct httpd *httpd;       /* NULL: HTTP is not served */
+    struct viewers *viewers;   /* NULL: as httpd */
+    struct overview *overview; /* what they are shown; NULL: as httpd */
     struct http_hosts http_hosts;
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
@@ -97,6 +101,13 @@ static struct server *server_of(void *data)
     return s;
 }
 
+/* What the page shows has changed: all but the beats and their answers. */
+static void tell_viewers(struct server *s)
+{
+    if (s->viewers != NULL)
+        viewers_changed(s->viewers);
+}
+
 /* -- the core's actions ---------------------------------------------------- */
 
 static void act_send(struct server *s, struct conn *c, const struct msg *m)
@@ -128,6 +139,8 @@ static void free_slot(struct server *s, struct conn_slot *slot)
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
+    if (a->kind != RDZV_SEND || a->msg->kind != MSG_KIND_lease)
+        tell_viewers(s);
     switch (a->kind) {
     case RDZV_SEND:
         act_send(s, joined_at(s, a->conn)->conn, a->msg);
@@ -335,6 +348,18 @@ static bool is_relayed(const struct conn *c, const struct msg *m)
            strcmp(m->join.here, end) != 0;
 }
 
+/* Whether the page shows more than before by what a node says. Most beats say
+ * only that it lives. */
+static bool is_news(struct conn_slot *slot, const struct msg *m)
+{
+    if (m->kind != MSG_KIND_beat)
+        return true;
+    bool same = slot->round == m->beat.round && slot->steps == m->beat.steps;
+    slot->round = m->beat.round;
+    slot->steps = m->beat.steps;
+    return !same;
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     struct conn_slot *slot = conn_slot_of(ctx);
@@ -354,6 +379,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
         slot->tells = m->kind == MSG_KIND_serves;
         s->tellers += slot->tells;
     }
+    if (is_news(slot, m))
+        tell_viewers(s);
     struct rdzv_event ev = {
         .kind = RDZV_MSG,
         .now_us = mono_now_us(),
@@ -393,8 +420,10 @@ static void on_closed(
             why);
     }
     free_slot(s, slot);
-    if (joined)
-        step(s, &ev);
+    if (!joined)
+        return;
+    tell_viewers(s);
+    step(s, &ev);
 }
 
 /* Neither an HTTP request nor a client of the store takes a node's place. */
@@ -469,7 +498,7 @@ static struct status_daemon describe(const struct server *s, int64_t now_us)
         .token = s->conf.key != NULL,
         .nodes = conn_slots_used(s->slots) - conn_slots_pending(s->slots),
         .pending = conn_slots_pending(s->slots),
-        .http = httpd_count(s->httpd),
+        .http = httpd_count(s->httpd) + viewers_count(s->viewers),
         .conns_max = conn_slots_max(s->slots),
         .http_max = s->capacity.http_max,
         .counts = &s->counts,
@@ -493,6 +522,20 @@ static int on_get(void *ctx,
     return http_routes_answer(&view, request, trusted, answer);
 }
 
+static bool on_viewer(void *ctx, struct conn *c)
+{
+    return viewers_take(server_of(ctx)->viewers, c);
+}
+
+static int on_document(void *ctx, struct buf *out)
+{
+    const struct server *s = server_of(ctx);
+    struct status_when when = {.now_us = mono_now_us(),
+                               .unix_us = utc_unix_us()};
+    struct status_daemon d = describe(s, when.now_us);
+    return overview_step(s->overview, out, s->rdzv, &d, &when);
+}
+
 static void on_told(void *ctx, int status)
 {
     status_count_http(&server_of(ctx)->counts, status);
@@ -500,14 +543,21 @@ static void on_told(void *ctx, int status)
 
 static void serve_http(struct server *s, uv_loop_t *loop)
 {
-    struct httpd_conf conf = {.conns_max = s->capacity.http_max,
+    int viewers_max = viewers_share(s->capacity.http_max);
+    struct httpd_conf conf = {.conns_max = s->capacity.http_max - viewers_max,
                               .answer = on_get,
+                              .on_viewer = on_viewer,
                               .told = on_told,
                               .ctx = s};
+    struct viewers_conf viewers = {
+        .max = viewers_max, .document = on_document, .ctx = s};
     const char *names = s->conf.http_hosts;
     http_hosts_init(&s->http_hosts, names != NULL ? names : "");
-    if (s->capacity.http_max > 0)
-        s->httpd = httpd_open(loop, &conf);
+    if (s->capacity.http_max == 0)
+        return;
+    s->httpd = httpd_open(loop, &conf);
+    s->overview = overview_new();
+    s->viewers = viewers_open(loop, &viewers);
 }
 
 void server_describe(const struct server *s, char *text, size_t size)
@@ -541,8 +591,11 @@ void server_close(struct server *s)
     for (int i = 0; i < conn_slots_max(s->slots); i++)
         if (conn_slots_at(s->slots, i)->conn != NULL)
             conn_close(conn_slots_at(s->slots, i)->conn);
-    if (s->httpd != NULL)
+    if (s->httpd != NULL) {
         httpd_close(s->httpd);
+        viewers_close(s->viewers);
+        overview_del(s->overview);
+    }
     for (int i = 0; i < 2; i++)
         if (s->listeners[i] != NULL)
             listener_close(s->listeners[i]);
@@ -718,7 +771,7 @@ void server_main(const struct server_process *p)
                    .nodes_max = p->nodes_max,
                    .runs_share = 75, /* its own job has one */
                    .nodes_share = 100,
-                   .http_max = 8},
+                   .http_max = 32},
         .debug = p->debug,
         .quiet = true,
         .embedded = true,

@@ -12,6 +12,7 @@
 
 #define HELP                                                                   \
     "ddprun's rendezvous, version " DDPRUN_VERSION "\n"                        \
+    "  /events   what that page shows, each second in which it changes\n"      \
     "  /healthz  ok, while it serves\n"                                        \
     "  /status   runs and nodes as JSON; ?run=ID, ?nodes=N or ?nodes=all\n"    \
     "  /metrics  the same as numbers, for Prometheus\n"
@@ -79,6 +80,11 @@ int http_routes_answer(const struct http_routes_view *v,
     }
     if (strcmp(path, "/status") == 0)
         return show_status(v, request, a);
+    if (strcmp(path, "/events") == 0) {
+        a->type = "text/event-stream";
+        a->watches = true;
+        return 0;
+    }
     if (strcmp(path, "/") == 0)
         return put_text(a, 200, HELP);
     return put_text(

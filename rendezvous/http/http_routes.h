@@ -1,6 +1,6 @@
 /*
- * http/http_routes: the pages /, /healthz, /status and /metrics, and which
- * peers may see them. Pure: from a view of the server to an answer.
+ * http/http_routes: the pages /, /events, /healthz, /status and /metrics, and
+ * which peers may see them. Pure: from a view of the server to an answer.
  */
 #ifndef RENDEZVOUS_HTTP_HTTP_ROUTES_H
 #define RENDEZVOUS_HTTP_HTTP_ROUTES_H

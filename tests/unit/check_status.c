@@ -299,6 +299,24 @@ START_TEST(test_site_paths)
 }
 END_TEST
 
+/* /events is for the viewers, by the same rules as the rest. */
+START_TEST(test_site_events_are_watched)
+{
+    ck_assert_int_eq(get("/events"), 200);
+    ck_assert(answer.watches);
+    ck_assert_str_eq(answer.type, "text/event-stream");
+    asked_host = "evil.example";
+    ck_assert_int_eq(get("/events"), 403);
+    ck_assert(!answer.watches);
+    asked_host = NULL;
+    token = true;
+    ck_assert_int_eq(get("/events"), 403);
+    ck_assert(!answer.watches);
+    ck_assert_int_eq(get_by("/events", true, 1u << 20), 200);
+    ck_assert(answer.watches);
+}
+END_TEST
+
 START_TEST(test_site_without_the_token_shows_nothing)
 {
     static const char *const paths[] = {"/",        "/status",  "/status?run=r",
@@ -384,6 +402,7 @@ int main(void)
     tcase_add_test(tc, test_metrics_of_similar_names_are_two);
     tcase_add_test(tc, test_status_shows_no_whole_id_of_an_agent);
     tcase_add_test(tc, test_site_paths);
+    tcase_add_test(tc, test_site_events_are_watched);
     tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
     tcase_add_test(tc, test_site_by_another_name_shows_nothing);
     tcase_add_test(tc, test_site_that_is_busy_answers_what_costs_nothing);

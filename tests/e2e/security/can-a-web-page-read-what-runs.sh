@@ -21,7 +21,7 @@ def ask(host, target):
 
 for host in ("evil.example", "evil.example:%d" % port,
              "127.0.0.1.evil.example", names[0] + ".evil.example"):
-    for target in ("/status", "/metrics", "/"):
+    for target in ("/status", "/metrics", "/", "/events"):
         status, text = ask(host, target)
         assert status == 403, (host, target, status)
         assert "http_hosts=NAME" in text and "secretjob" not in text, text

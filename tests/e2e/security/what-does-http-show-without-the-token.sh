@@ -25,7 +25,7 @@ for open in '' --open_metrics; do
     wait_round 1 2
     ask health /healthz || fail 'it does not say that it lives'
     has '^ok$' health.got
-    for path in /status '/status?run=secretjob' / /nothing; do
+    for path in /status '/status?run=secretjob' / /nothing /events; do
         ask refused "$path" && fail "$path is shown"
         has '^403$' refused.got
         has token refused.got
