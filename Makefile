@@ -124,13 +124,13 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
 	process) $(call of,rendezvous/base,log_limit quota open_files)
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
-	metrics overview groups viewers)
+	metrics overview groups viewers page)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
 	access)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
-	table text top picture screen report) \
+	table text top picture screen report) $(call of,rendezvous/http,http page) \
 	$(call of,rendezvous/past,line past page) \
 	$(call of,rendezvous/core,goodput goodput_json)
 
@@ -258,6 +258,11 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 # The text is in the object.
 $(B)/obj/launcher/standby/runner.o: $(addprefix launcher/standby/,imports.py runner.py)
 $(B)/obj/launcher/worker/flight.o: launcher/worker/flight.py
+PAGE := rendezvous/http/page.html
+$(B)/obj/rendezvous/http/page.o: $(PAGE) scripts/page-hash
+$(B)/obj/rendezvous/http/page.o: CPPFLAGS += \
+	-DPAGE_SCRIPT_HASH='"$(shell scripts/page-hash script $(PAGE))"' \
+	-DPAGE_STYLE_HASH='"$(shell scripts/page-hash style $(PAGE))"'
 
 $(B)/obj/worker_rt/%.o: CFLAGS += -fvisibility=hidden
 

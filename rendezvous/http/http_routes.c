@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "rendezvous/base/opts.h"
+#include "rendezvous/http/page.h"
 
 #define HELP                                                                   \
     "ddprun's rendezvous, version " DDPRUN_VERSION "\n"                        \
+    "  /         for a browser: the runs at a glance\n"                        \
     "  /events   what that page shows, each second in which it changes\n"      \
     "  /healthz  ok, while it serves\n"                                        \
     "  /status   runs and nodes as JSON; ?run=ID, ?nodes=N or ?nodes=all\n"    \
@@ -21,6 +23,17 @@ static int put_text(struct httpd_answer *a, int status, const char *text)
 {
     a->status = status;
     return buf_put(&a->body, text, strlen(text));
+}
+
+/* A browser names HTML in its Accept; curl takes anything. */
+static int show_root(const struct http *request, struct httpd_answer *a)
+{
+    const char *accept = request->n_fields > 0 ? request->fields[0].value : "";
+    if (strcasestr(accept, "text/html") == NULL)
+        return put_text(a, 200, HELP);
+    a->type = PAGE_TYPE;
+    a->more = page_headers;
+    return put_text(a, 200, page_html);
 }
 
 /* "all" or a number. */
@@ -86,8 +99,8 @@ int http_routes_answer(const struct http_routes_view *v,
         return 0;
     }
     if (strcmp(path, "/") == 0)
-        return put_text(a, 200, HELP);
-    return put_text(
-        a, 404,
-        "no such page; the pages are /, /healthz, /status and /metrics\n");
+        return show_root(request, a);
+    return put_text(a, 404,
+                    "no such page; the pages are /, /events, /healthz, /status "
+                    "and /metrics\n");
 }

@@ -1,6 +1,6 @@
 /* links: tests/unit/status_hand CORE rendezvous/http/http_routes */
 /* links: rendezvous/http/http_hosts */
-/* links: rendezvous/http/status */
+/* links: rendezvous/http/status rendezvous/http/page */
 /* links: rendezvous/http/metrics rendezvous/proto/msg */
 /* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
@@ -299,6 +299,27 @@ START_TEST(test_site_paths)
 }
 END_TEST
 
+/* A browser gets the page, with a policy that names its script and its style by
+ * their hashes and nothing else; anybody else gets text. */
+START_TEST(test_site_root_is_a_page_for_browsers)
+{
+    static const char *const policy[] = {
+        "default-src 'none';", "script-src 'sha256-", "style-src 'sha256-",
+        "connect-src 'self';", "frame-ancestors 'none'"};
+    ck_assert_int_eq(get("/"), 200);
+    ck_assert_ptr_null(strstr(text(), "<"));
+    accepted = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
+    ck_assert_int_eq(get("/"), 200);
+    ck_assert_str_eq(answer.type, "text/html; charset=utf-8");
+    ck_assert_int_eq(strncmp(text(), "<!doctype html>", 15), 0);
+    ck_assert_uint_le(strlen(text()), 20 * 1024);
+    for (size_t i = 0; i < sizeof(policy) / sizeof(policy[0]); i++)
+        ck_assert_ptr_nonnull(strstr(answer.more, policy[i]));
+    ck_assert_ptr_null(strstr(answer.more, "unsafe"));
+    accepted = "*/*";
+}
+END_TEST
+
 /* /events is for the viewers, by the same rules as the rest. */
 START_TEST(test_site_events_are_watched)
 {
@@ -402,6 +423,7 @@ int main(void)
     tcase_add_test(tc, test_metrics_of_similar_names_are_two);
     tcase_add_test(tc, test_status_shows_no_whole_id_of_an_agent);
     tcase_add_test(tc, test_site_paths);
+    tcase_add_test(tc, test_site_root_is_a_page_for_browsers);
     tcase_add_test(tc, test_site_events_are_watched);
     tcase_add_loop_test(tc, test_site_without_the_token_shows_nothing, 0, 2);
     tcase_add_test(tc, test_site_by_another_name_shows_nothing);

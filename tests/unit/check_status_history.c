@@ -1,6 +1,6 @@
 /* links: tests/unit/status_hand CORE rendezvous/http/http_routes */
 /* links: rendezvous/http/http_hosts */
-/* links: rendezvous/http/status */
+/* links: rendezvous/http/status rendezvous/http/page */
 /* links: rendezvous/http/metrics rendezvous/proto/msg */
 /* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
