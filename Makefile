@@ -130,7 +130,7 @@ SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark
 	access)
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
-	table text top picture screen report) $(call of,rendezvous/http,http page) \
+	table text top picture screen page report) $(call of,rendezvous/http,http page) \
 	$(call of,rendezvous/past,line past page) \
 	$(call of,rendezvous/core,goodput goodput_json)
 

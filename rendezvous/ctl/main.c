@@ -12,6 +12,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/page.h"
 #include "rendezvous/ctl/report.h"
 #include "rendezvous/ctl/status.h"
 #include "rendezvous/ctl/top.h"
@@ -29,11 +30,11 @@
 static const struct opts_table table = {
     .program = "ddpctl",
     .synopsis =
-        "[OPTION]... status [RUN] | top [RUN] | report FILE... | "
+        "[OPTION]... status [RUN] | top [RUN] | page | report FILE... | "
         "drain NODE | end RUN | go-on RUN",
     .about =
         "Shows the runs of a rendezvous (status), also as a picture that is "
-        "drawn again each second (top), makes a page of "
+        "drawn again each second (top) or in a browser (page), makes a page of "
         "what happened to a run from the --events files of its nodes (report), "
         "takes a node out of its run "
         "so that the other nodes go on without it (drain), ends a run on all "
@@ -200,6 +201,32 @@ static int do_top(struct ctl *c)
     return rc != 0 ? rc : ctl_top_run(&t);
 }
 
+/* The page waits for a rendezvous and says why, but only in a browser. */
+static void tell_if_away(const struct ctl *c)
+{
+    struct ctl_answer a;
+    struct ddp_err err;
+    if (ctl_status_ask(&c->peer, NULL, false, c->timeout_us, &a, &err) != 0)
+        ctl_complain(&c->style, c->where, &err);
+    free(a.body);
+}
+
+static int do_page(struct ctl *c)
+{
+    static struct ctl_page page;
+    page = (struct ctl_page){
+        .peer = &c->peer,
+        .where = c->where,
+        .timeout_us = c->timeout_us,
+        .port = (int)opts_number(&c->line.o, OPTION_port),
+    };
+    int rc = resolve(c);
+    if (rc != 0)
+        return rc;
+    tell_if_away(c);
+    return ctl_page_run(&page);
+}
+
 static int do_report(struct ctl *c)
 {
     const struct ctl_report r = {
@@ -332,6 +359,7 @@ static const struct verb {
 } verbs[] = {
     {"status", 0, 1, 128, "RUN", GROUP_STATUS, do_status},
     {"top", 0, 1, 128, "RUN", GROUP_TOP, do_top},
+    {"page", 0, 0, 0, "", GROUP_PAGE, do_page},
     {"report", 1, INT_MAX, PATH_MAX, "FILE", GROUP_COUNT, do_report},
     {"drain", 1, 1, 64, "NODE", GROUP_ORDERS, do_drain},
     {"end", 1, 1, 128, "RUN", GROUP_ORDERS, do_end},

@@ -58,6 +58,14 @@ ctl 2 "127.0.0.1:1" statsu
 has "unknown command 'statsu' (did you mean 'status'?): the commands are status, .*end and go-on\$" ctl.out
 ctl 2 "127.0.0.1:99999" status
 has_not '^$' ctl.out
+
+# The page waits for one; what it shows then is said here as well, once.
+background page "$DDPCTL" --endpoint="127.0.0.1:$(free_port)" page
+wait_for 'Ctrl-C ends it' page.err
+lines 1 'no rendezvous at 127.0.0.1:[0-9]*: Connection refused' page.err
+kill -TERM "$(pid_of page)"
+ends_with 143 page 2
+
 for how in ssh http json cut frame; do
     false_server f_$how $how
     ctl 76 "127.0.0.1:$port" status
