@@ -127,12 +127,13 @@ HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics overview groups viewers page)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
 	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
-	access)
+	access) rendezvous/net/server_mark
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
-	table text top picture screen page report) $(call of,rendezvous/http,http page) \
+	table text top picture screen here page report) $(call of,rendezvous/http,http page) \
 	$(call of,rendezvous/past,line past page) \
-	$(call of,rendezvous/core,goodput goodput_json)
+	$(call of,rendezvous/core,goodput goodput_json) \
+	rendezvous/net/server_mark
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
 	hostlist hosts hostfile cpu_bind whole_step)

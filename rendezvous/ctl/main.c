@@ -12,6 +12,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/here.h"
 #include "rendezvous/ctl/page.h"
 #include "rendezvous/ctl/report.h"
 #include "rendezvous/ctl/status.h"
@@ -464,6 +465,97 @@ static int check_order(const struct ctl_words *l,
     return 0;
 }
 
+/*
+ * Without --endpoint, and if nothing is at the default one: the ports of the
+ * servers that this user runs here. Returns how many; 0: there is an endpoint
+ * to ask; -1: nothing is anywhere.
+ */
+static int look_here(const struct ctl *c, int ports[CTL_HERE_MAX])
+{
+    int64_t deadline_us = mono_now_us() + c->timeout_us;
+    if (c->line.o.value[OPTION_endpoint].source != OPTS_FROM_DEFAULT ||
+        ctl_here_answers(DEFAULT_PORT, deadline_us))
+        return 0;
+    int n = ctl_here_ports(ports, deadline_us);
+    return n > 0 ? n : -1;
+}
+
+static int complain_of_none(void)
+{
+    log_warnx("no rendezvous at localhost:%d, and no job of yours serves one "
+              "on this host: give --endpoint=HOST[:PORT], the --rdzv_endpoint "
+              "of the job",
+              DEFAULT_PORT);
+    return ddp_code_exit(DDP_E_UNREACHABLE);
+}
+
+/* `ddpctl status HOST:PORT` asks the rendezvous at the default endpoint for a
+ * run of that name, which may be one. */
+static void suggest_endpoint(const struct ctl_words *l, const struct verb *v)
+{
+    const char *host, *port_text;
+    const char *word = l->n_words > 1 ? l->words[1] : "";
+    size_t len;
+    int64_t port;
+    if (strcmp(v->what, "RUN") != 0 ||
+        l->o.value[OPTION_endpoint].source == OPTS_FROM_LINE ||
+        !take_apart(word, &host, &len, &port_text) || len == 0 ||
+        port_text == NULL || !opts_read_int(port_text, 1, 65535, &port))
+        return;
+    log_warnx("'%s' was read as the name of a run: did you mean ddpctl "
+              "--endpoint=%s %s?",
+              word, word, v->name);
+}
+
+/* Only status, shown once and for people, is told of several. */
+static bool is_for_all(const struct ctl *c, const struct verb *v)
+{
+    return v->run == do_status && opts_number(&c->line.o, OPTION_json) == 0 &&
+           c->line.o.value[OPTION_watch].source != OPTS_FROM_LINE;
+}
+
+static int complain_of_several(const int *ports, int n)
+{
+    char list[CTL_HERE_MAX * 16], one[16];
+    size_t len = 0;
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(one, sizeof(one), " %d", ports[i]); /* fits */
+        memcpy(list + len, one, strlen(one) + 1);
+        len += strlen(one);
+    }
+    log_warnx("%d rendezvous servers of yours run on this host: choose one by "
+              "--endpoint=localhost:PORT; the ports are%s",
+              n, list);
+    return ddp_code_exit(DDP_E_USAGE);
+}
+
+static int run_verb(struct ctl *c, const struct verb *v)
+{
+    bool v6 = strchr(c->peer.host, ':') != NULL;
+    char where[300];
+    (void)snprintf(where, sizeof(where), /* fits */
+                   "%s%s%s:%d", v6 ? "[" : "", c->peer.host, v6 ? "]" : "",
+                   c->peer.port);
+    ctl_clean(&c->style, where, c->where, sizeof(c->where));
+    return v->run(c);
+}
+
+/* The status of the first that did not go well. */
+static int
+run_at_each(struct ctl *c, const struct verb *v, const int *ports, int n)
+{
+    int status = 0;
+    for (int i = 0; i < n; i++) {
+        c->peer.port = ports[i];
+        if (i > 0)
+            (void)putchar('\n');
+        (void)fflush(stdout); /* if that fails, what comes next says so */
+        int rc = run_verb(c, v);
+        status = status != 0 ? status : rc;
+    }
+    return status;
+}
+
 static int check_color(const struct ctl_words *l, struct ddp_err *err)
 {
     static const char *const words[] = {"auto", "always", "never"};
@@ -519,6 +611,7 @@ int main(int argc, char *argv[])
 {
     static struct ctl c;
     struct ddp_err err;
+    int ports[CTL_HERE_MAX];
     log_init("ddpctl");
     (void)signal(SIGPIPE, SIG_IGN);
     if (read_line(&c.line, argc, argv, &err) != 0) {
@@ -537,13 +630,18 @@ int main(int argc, char *argv[])
         return ddp_code_exit(err.code);
     }
     c.timeout_us = opts_number(&c.line.o, OPTION_timeout);
-    bool v6 = strchr(c.peer.host, ':') != NULL;
-    char where[300];
-    (void)snprintf(where, sizeof(where), /* fits */
-                   "%s%s%s:%d", v6 ? "[" : "", c.peer.host, v6 ? "]" : "",
-                   c.peer.port);
-    ctl_clean(&c.style, where, c.where, sizeof(c.where));
-    int status = v->run(&c);
+    int n = v->run == do_report ? 0 : look_here(&c, ports);
+    int status = 0;
+    if (n > 1 && !is_for_all(&c, v))
+        status = complain_of_several(ports, n);
+    else if (n > 0)
+        status = run_at_each(&c, v, ports, n);
+    else if (n < 0 && v->run != do_page) /* which waits for one */
+        status = complain_of_none();
+    else
+        status = run_verb(&c, v);
+    if (status != 0)
+        suggest_endpoint(&c.line, v);
     tls_key_free(c.peer.key);
     return status;
 }

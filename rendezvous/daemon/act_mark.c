@@ -12,7 +12,6 @@
  */
 #include "rendezvous/daemon/act_mark.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,14 +26,11 @@
 #include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/server_mark.h"
 
 #define BOOT_ID_FILE "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_LEN  36
 #define PAGE_MAGIC   UINT64_C(0x64647072756e6d31)
-#define FOLDER       "/dev/shm/"
-#define PREFIX       "ddprun-server_"
-#define NAME_MAX_LEN 64
-#define LOOKED_MAX   65536           /* entries of the folder */
 #define OLD_US       (3600 * MONO_S) /* nobody's lease is as long */
 
 struct page {
@@ -46,7 +42,7 @@ struct page {
 
 struct act_mark {
     int fd;
-    char path[sizeof(FOLDER) + NAME_MAX_LEN];
+    char path[SERVER_MARK_PATH_SIZE];
     struct page *page;
 };
 
@@ -83,15 +79,13 @@ static int open_locked(const char *path, int flags)
 
 /* That of a dead server which did nothing for an hour. What is younger is not
  * opened: there may be thousands. */
-static void remove_old(const char *name)
+static void remove_old(void *ctx, int port)
 {
-    char path[sizeof(FOLDER) + NAME_MAX_LEN];
+    char path[SERVER_MARK_PATH_SIZE];
     struct page was = {.magic = 0};
     struct stat st;
-    if (strlen(name) > NAME_MAX_LEN)
-        return;
-    (void)snprintf(path, sizeof(path), FOLDER "%.*s", NAME_MAX_LEN, /* fits */
-                   name);
+    (void)ctx;
+    server_mark_path(path, port);
     if (lstat(path, &st) != 0 || time(NULL) - st.st_mtime < OLD_US / MONO_S)
         return;
     int fd = open_locked(path, 0);
@@ -102,24 +96,6 @@ static void remove_old(const char *name)
         was.acted_us < mono_now_us() - OLD_US)
         (void)unlink(path); /* best effort */
     (void)close(fd);
-}
-
-static void remove_all_old(void)
-{
-    char begins[32];
-    (void)snprintf(begins, sizeof(begins), PREFIX "%u_", /* fits */
-                   (unsigned)geteuid());
-    DIR *dir = opendir(FOLDER);
-    if (dir == NULL)
-        return;
-    for (int i = 0; i < LOOKED_MAX; i++) {
-        const struct dirent *e = readdir(dir);
-        if (e == NULL)
-            break;
-        if (strncmp(e->d_name, begins, strlen(begins)) == 0)
-            remove_old(e->d_name);
-    }
-    (void)closedir(dir);
 }
 
 /* What the server before left there; and room for this server's own. */
@@ -153,8 +129,7 @@ act_mark_open(int port, const char *id, struct rdzv_before *before)
     if (m == NULL)
         return NULL;
     void *page = MAP_FAILED;
-    (void)snprintf(m->path, sizeof(m->path), FOLDER PREFIX "%u_%d", /* fits */
-                   (unsigned)geteuid(), port);
+    server_mark_path(m->path, port);
     m->fd = -1;
     for (int tries = 0; m->fd < 0 && tries < 2; tries++)
         m->fd = open_locked(m->path, O_CREAT); /* the last may just remove it */
@@ -164,7 +139,7 @@ act_mark_open(int port, const char *id, struct rdzv_before *before)
     if (page != MAP_FAILED) {
         m->page = page;
         m->page->magic = PAGE_MAGIC; /* it will be kept */
-        remove_all_old();
+        server_mark_each(remove_old, NULL);
         return m;
     }
     if (m->fd >= 0)

@@ -1,6 +1,6 @@
 /* links: rendezvous/daemon/act_mark rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/access rendezvous/base/mono */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/base/utf8 rendezvous/net/server_mark */
 /*
  * What a server leaves behind for the next one at its port.
  */
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/server_mark.h"
 #include "rendezvous/daemon/act_mark.h"
 #include "tests/lib/suite.h"
 
@@ -110,6 +111,30 @@ START_TEST(test_act_mark_of_a_dead_server_goes_an_hour_later)
 }
 END_TEST
 
+static void count_own(void *ctx, int port)
+{
+    if (port == PORT)
+        ++*(int *)ctx;
+}
+
+/* By its name alone; other names of the folder are none. */
+START_TEST(test_act_mark_is_found_as_long_as_it_is_there)
+{
+    int found = 0;
+    char other[100];
+    struct act_mark *m = act_mark_open(PORT, "one", &before);
+    (void)snprintf(other, sizeof(other), "%sx", path);
+    int fd = open(other, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    server_mark_each(count_own, &found);
+    ck_assert_int_eq(unlink(other), 0);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(found, 1);
+    act_mark_close(m, false);
+    server_mark_each(count_own, &found);
+    ck_assert_int_eq(found, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("act_mark");
@@ -121,6 +146,7 @@ int main(void)
     tcase_add_loop_test(t, test_act_mark_believes_no_file_of_others, 0, 3);
     tcase_add_loop_test(t, test_act_mark_of_a_dead_server_goes_an_hour_later, 0,
                         (int)(sizeof(others) / sizeof(*others)));
+    tcase_add_test(t, test_act_mark_is_found_as_long_as_it_is_there);
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }

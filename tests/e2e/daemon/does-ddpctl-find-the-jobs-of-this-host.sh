@@ -1,0 +1,62 @@
+#!/bin/sh
+# A job on one node serves its rendezvous at any free port: does ddpctl without
+# --endpoint find it; show two such jobs and ask which one is meant before it gives
+# an order; pass over what a dead server left; and say so if there is none? A daemon
+# at the default port is asked first. An endpoint that is given as a run's name is told.
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+
+# Nobody else's servers are in there.
+need_namespace_root 'for a network and a /dev/shm of its own'
+[ "${INSIDE:-}" ] || INSIDE=1 exec unshare --net --mount sh "$0"
+ip link set lo up
+mount -t tmpfs tmpfs /dev/shm || fail 'no /dev/shm'
+
+# ask STATUS WORD...: ddpctl without an endpoint; what it says is in ctl.out.
+ask()
+{
+    _want=$1
+    shift
+    STATUS=0
+    "$DDPCTL" "$@" >ctl.out 2>&1 || STATUS=$?
+    same "$_want" "$STATUS" "the status of ddpctl $*"
+}
+
+for verb in status top 'end x'; do
+    # shellcheck disable=SC2086 # a verb and its word
+    ask 69 $verb
+    has 'no rendezvous at localhost:29400, and no job of yours serves one on this host: give --endpoint' ctl.out
+    lines 1 . ctl.out
+done
+
+for verb in status top end; do
+    ask 69 $verb head:29500
+    has "^ddpctl: 'head:29500' was read as the name of a run: did you mean ddpctl --endpoint=head:29500 $verb" ctl.out
+done
+
+background one "$DDPRUN" --rdzv_id=first sh -c 'echo >there.1; exec sleep 60'
+eventually 20 test -e there.1
+ask 0 status
+has '^first  *active' ctl.out
+ask 0 --json status first
+has '"id":"first"' ctl.out
+ask 2 status '[::1]:29400'
+has 'there is no run .*::1' ctl.out
+has 'did you mean ddpctl --endpoint=\[::1\]:29400 status' ctl.out
+ask 2 status head:x
+has_not 'did you mean' ctl.out
+ask 69 --endpoint=localhost:29400 status head:29500
+has_not 'did you mean' ctl.out
+
+background two "$DDPRUN" --rdzv_id=second sh -c 'echo >there.2; exec sleep 60'
+eventually 20 test -e there.2
+: >/dev/shm/ddprun-server_0_1
+ask 0 status
+has '^first  *active' ctl.out
+has '^second  *active' ctl.out
+lines 2 '^localhost:[0-9]*: rendezvous' ctl.out
+ask 2 end first
+has '2 rendezvous servers of yours run on this host' ctl.out
+
+daemon it 29400
+ask 0 status
+has '^nothing runs on localhost:29400' ctl.out
