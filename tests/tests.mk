@@ -215,6 +215,7 @@ check-tree:
 	scripts/check-linked --self-test
 	scripts/check-linked
 	scripts/check-man
+	scripts/dashboard --check
 	scripts/check-format
 	scripts/run-tests --self-test
 	tests/e2e/lib/check-run

@@ -1,0 +1,143 @@
+"""A real Prometheus scrapes a real daemon with a real run: is what it reads well
+formed, and does each panel of docs/grafana.json draw something?
+
+usage: prometheus.py BUILD"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+
+BUILD = os.path.abspath(sys.argv[1])
+TREE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+LIMIT_S = 40
+# Steps; the first round of rank 1 ends by a failure.
+WORKER = """
+step=0
+while [ ! -e enough ]; do
+    echo $step >"$DDP_PROGRESS_FILE"
+    [ "$RANK.$DDP_ROUND.$step" != 1.1.15 ] || exit 1
+    sleep 0.1
+    step=$((step + 1))
+done
+"""
+CONFIG = """
+global: {scrape_interval: 500ms, evaluation_interval: 500ms}
+rule_files: [%s/docs/alerts.yml]
+scrape_configs:
+  - job_name: ddprun
+    static_configs: [{targets: ["127.0.0.1:%d"]}]
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
+        return answer.read()
+
+
+def until(what, look):
+    """The first answer of look() that is not empty."""
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        try:
+            found = look()
+        except OSError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not in {LIMIT_S} s: {what}")
+
+
+def promtool(*words, **how):
+    done = subprocess.run(("promtool",) + words, capture_output=True,
+                          text=True, check=False, **how)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, f"promtool {' '.join(words)}:\n{said}"
+
+
+def ask(port, path, **words):
+    query = urllib.parse.urlencode(words)
+    answer = json.loads(get(f"http://127.0.0.1:{port}/api/v1/{path}?{query}"))
+    assert answer["status"] == "success", answer
+    return answer["data"]
+
+
+def look_at_panels(port):
+    with open(TREE + "/docs/grafana.json", encoding="utf-8") as f:
+        panels = json.load(f)["panels"]
+    assert len(panels) == 8, len(panels)
+    for panel in panels:
+        for target in panel["targets"]:
+            expr = target["expr"].replace("$run", ".+")
+            until(f"{panel['title']}: {expr}",
+                  lambda e=expr: ask(port, "query", query=e)["result"])
+    return len(panels)
+
+
+def look_at_rules(port):
+    rules = [r for g in ask(port, "rules")["groups"] for r in g["rules"]]
+    assert len(rules) == 3, rules
+    until("each rule was evaluated", lambda: all(
+        r["health"] == "ok"
+        for g in ask(port, "rules")["groups"] for r in g["rules"]))
+
+
+def look(folder, processes):
+    daemon, server = free_port(), free_port()
+
+    def start(*command):
+        with open(folder + "/out", "ab") as out:
+            processes.append(subprocess.Popen(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out,
+                stderr=out))
+
+    with open(folder + "/worker", "w", encoding="utf-8") as f:
+        f.write(WORKER)
+    with open(folder + "/config.yml", "w", encoding="utf-8") as f:
+        f.write(CONFIG % (TREE, daemon))
+    start(BUILD + "/ddprdzvd", f"--listen=127.0.0.1:{daemon}")
+    start("prometheus", "--config.file=config.yml", "--storage.tsdb.path=data",
+          f"--web.listen-address=127.0.0.1:{server}")
+    start(BUILD + "/ddprun", "--nproc_per_node=2", "--max_restarts=1",
+          "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{daemon}",
+          "sh", "worker")
+    panels = look_at_panels(server)
+    look_at_rules(server)
+    metrics = get(f"http://127.0.0.1:{daemon}/metrics").decode()
+    promtool("check", "metrics", input=metrics)
+    return panels
+
+
+def main():
+    processes = []
+    promtool("check", "rules", TREE + "/docs/alerts.yml")
+    promtool("test", "rules", "alerts_test.yml", cwd=TREE + "/tests/page")
+    with tempfile.TemporaryDirectory(prefix="prometheus-") as folder:
+        try:
+            panels = look(folder, processes)
+        except AssertionError:
+            with open(folder + "/out", encoding="utf-8",
+                      errors="replace") as f:
+                print(f.read()[-4000:])
+            raise
+        finally:
+            for p in processes[::-1]:
+                p.terminate()
+            for p in processes:
+                p.wait()
+    print(f"prometheus: {panels} panels have data, the alerts are as meant")
+
+
+main()
