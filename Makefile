@@ -223,6 +223,7 @@ help:
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'
 	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
 	@echo 'make check-gridengine  ddprun under a real Grid Engine: root'
+	@echo 'make check-mpi  programs of several MPI libraries: scripts/setup.sh --mpi, root'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'

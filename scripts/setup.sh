@@ -9,7 +9,8 @@
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
 # With --clusters also Slurm, which tests/clusters brings up.
-# With --mpi also MPICH, whose programs tests/e2e/mpi starts.
+# With --mpi also the MPI libraries whose programs tests/e2e/mpi and tests/mpi start:
+# Debian's, and those of PyPI in build-mpi/ (400 MB; tests/mpi/fetch).
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
@@ -43,6 +44,7 @@ wheels='nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88
 
 quiet=0
 cuda=0
+mpi=0
 for option in "$@"; do
     case $option in
     --quiet) quiet=1 ;;
@@ -51,7 +53,11 @@ for option in "$@"; do
     --long) tests="$tests $check $long" ;;
     --interop) tests="$tests python3-torch python3-venv" ;;
     --clusters) tests="$tests $clusters" ;;
-    --mpi) tests="$tests mpich libmpich-dev" ;;
+    --mpi)
+        tests="$tests mpich libmpich-dev libpmix2 openmpi-bin libopenmpi-dev"
+        tests="$tests python3-venv"
+        mpi=1
+        ;;
     *)
         sed -n 's/^# usage/usage/p' "$0" >&2
         exit 2
@@ -178,10 +184,18 @@ get_cuda()
     say "toolkit/ has $("$root/toolkit/bin/nvcc" --version | sed -n 's/^Cuda.*release/CUDA/p')"
 }
 
+# What comes from PyPI.
+get_more()
+{
+    [ $cuda -eq 0 ] || get_cuda
+    [ $mpi -eq 0 ] || "$(dirname "$0")/../tests/mpi/fetch" ||
+        echo "setup: tests/mpi will do without those" >&2
+}
+
 if ! command -v apt-get >/dev/null 2>&1 ||
     ! command -v dpkg-query >/dev/null 2>&1; then
     without_apt
-    [ $cuda -eq 0 ] || get_cuda
+    get_more
     exit
 fi
 
@@ -189,7 +203,7 @@ fi
 absent=$(missing $build $tests)
 if [ -z "$absent" ]; then
     say "everything is there"
-    [ $cuda -eq 0 ] || get_cuda
+    get_more
     exit 0
 fi
 absent=$(echo "$absent" | tr '\n' ' ')
@@ -204,7 +218,7 @@ apt update ||
 # shellcheck disable=SC2086 # words
 if install $absent; then
     say "done"
-    [ $cuda -eq 0 ] || get_cuda
+    get_more
     exit 0
 fi
 
@@ -223,4 +237,4 @@ for package in $(missing $tests); do
             "that need it will say so" >&2
 done
 say "done, what the build needs is there"
-[ $cuda -eq 0 ] || get_cuda
+get_more

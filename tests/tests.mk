@@ -174,7 +174,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-frameworks check-tree \
-	check-manifests check-gridengine check-python \
+	check-manifests check-gridengine check-python check-mpi \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -196,6 +196,8 @@ soak: all
 prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
 		$(filter check_label,$(UNIT)))
 	scripts/prove $(B) $(SEED)
+check-mpi: all
+	tests/mpi/run $(B)
 check-interop: all
 	tests/interop/check $(B) all
 check-interop-old check-interop-new: check-interop-%: all

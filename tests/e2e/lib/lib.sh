@@ -487,7 +487,8 @@ in_machine()
             [ -f "$own" ] || own=$E2E_DIR/$file
             [ ! -f "$own" ] || mount --bind "$own" /etc/$file || exit
         done
-        for folder in "$E2E_WORK" "$E2E_LIB" "${E2E_REPORTS:-}"; do
+        for folder in "$E2E_WORK" "$E2E_LIB" "${E2E_REPORTS:-}" \
+            "${MPI_ROOT:-}" "${MPI_TESTS:-}"; do
             case $folder in
             /tmp/*) mkdir -p "$new${folder#/tmp}" &&
                 mount --bind "$folder" "$new${folder#/tmp}" || exit ;;
