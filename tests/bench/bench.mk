@@ -45,7 +45,7 @@ bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 bench-python: all
 	tests/bench/python/run $(B) $(BENCH_ARGS)
 
-# BENCH_ARGS='--runs=20 --ranks=4,16'
+# BENCH_ARGS='--runs=20 --places=4,2x8 --libraries=mpich5'
 bench-mpi: all
 	tests/bench/mpi/run $(B) $(BENCH_ARGS)
 
