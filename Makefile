@@ -221,6 +221,7 @@ help:
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-frameworks  accelerate, Lightning, transformers and others: half an hour'
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'
+	@echo 'make check-page  the page in a real Chromium, the dashboard with a real Prometheus: scripts/setup.sh --page'
 	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'
 	@echo 'make check-gridengine  ddprun under a real Grid Engine: root'
 	@echo 'make check-mpi  programs of several MPI libraries: scripts/setup.sh --mpi, root'

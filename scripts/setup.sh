@@ -11,10 +11,11 @@
 # With --clusters also Slurm, which tests/clusters brings up.
 # With --mpi also the MPI libraries whose programs tests/e2e/mpi and tests/mpi start:
 # Debian's, and those of PyPI in build-mpi/ (400 MB; tests/mpi/fetch).
+# With --page also what make check-page looks with: Chromium and Prometheus.
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
-# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--mpi] [--cuda]
+# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--mpi] [--page] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -33,6 +34,7 @@ long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
 # The libraries are those of Grid Engine, which tests/gridengine unpacks itself.
 clusters='slurmctld slurmd slurm-client munge iproute2
     libjemalloc2 libmunge2 libtirpc3 libhwloc15 libdb5.3'
+page='chromium fonts-dejavu-core prometheus'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
@@ -58,6 +60,7 @@ for option in "$@"; do
         tests="$tests python3-venv"
         mpi=1
         ;;
+    --page) tests="$tests $page" ;;
     *)
         sed -n 's/^# usage/usage/p' "$0" >&2
         exit 2

@@ -174,7 +174,7 @@ fuzz:
 
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-frameworks check-tree \
-	check-manifests check-gridengine check-python check-mpi \
+	check-manifests check-gridengine check-python check-mpi check-page \
 	check-circles check-install
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
@@ -207,6 +207,8 @@ check-frameworks: all
 	tests/interop/frameworks/check $(B)
 check-gridengine: all
 	tests/gridengine/run $(B)
+check-page: all
+	tests/page/run $(B)
 check-manifests:
 	tests/manifests/check
 check-python: all
