@@ -53,6 +53,7 @@
 #include "launcher/report/may_die.h"
 #include "launcher/report/report.h"
 #include "launcher/standby/standby.h"
+#include "launcher/worker/file_timer.h"
 #include "launcher/worker/first_progress.h"
 #include "launcher/worker/hang_watch.h"
 #include "launcher/worker/workers.h"
@@ -123,6 +124,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     tell_what_may_die(l, world);
     guard_wait();
     ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
+    file_timer_round(l->file_timer);
     if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
         l->pending = PENDING_SPAWN_FAILED;
     guard_folder(workers_temporary(l->workers));
@@ -538,6 +540,7 @@ static void open_parts(struct loop *l,
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
         workers_new(&l->uv, l->conf, origin, l->output, &workers_handler, l);
+    l->file_timer = file_timer_new(&l->uv, l->workers, l->conf->nproc);
     l->standby = standby_new(&l->uv, l->conf, origin, l->workers);
     if (l->standby != NULL)
         workers_set_taker(l->workers, standby_take, l->standby);
@@ -587,6 +590,7 @@ static void close_parts(struct loop *l, const char *node)
         workers_pass_on(l->workers, (int)end->local_rank, (pid_t)end->pid,
                         (int)(end->signal > 0 ? -end->signal : end->code));
     workers_clean(l->workers);
+    file_timer_end(l->file_timer);
     /* The server knows. One of our own is about to end with us: the next one
      * must be told. */
     bool is_known = l->agent.session.state == AGENT_SESSION_HEARD &&

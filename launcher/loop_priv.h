@@ -46,6 +46,7 @@ struct loop {
     struct event_log event_log;
     struct hang_watch *hang_watch;
     struct first_progress *first_progress; /* NULL: nobody asks for it */
+    struct file_timer *file_timer;         /* as well */
     struct health *health;
     struct drain_check *drain_check; /* NULL: nobody asks for it */
     struct standby *standby;         /* NULL: there are none */
