@@ -144,7 +144,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
-	$(call of,launcher/health,health gpu_health drain_check said) \
+	$(call of,launcher/health,health gpu_health drain_check said alive_port) \
 	$(call of,launcher/standby,standby forks policy command same_env order learn memory \
 	prefetch runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \

@@ -35,6 +35,7 @@
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
 #include "launcher/former.h"
+#include "launcher/health/alive_port.h"
 #include "launcher/health/drain_check.h"
 #include "launcher/health/health.h"
 #include "launcher/loop_priv.h"
@@ -547,6 +548,7 @@ static void open_parts(struct loop *l,
     if (l->conf->output.events[0] != '\0' || l->standby != NULL)
         l->first_progress = first_progress_new(
             &l->uv, l->workers, l->conf->nproc, &first_progress_handler, l);
+    (void)alive_port_open(&l->uv); /* it says why not */
     l->health = health_new(&l->uv, l->conf, &health_handler, l);
     l->drain_check = drain_check_new(&l->uv, l->conf, &drain_handler, l);
     l->hang_watch =
