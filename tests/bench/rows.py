@@ -21,6 +21,9 @@ TIMES_FLOOR, TIMES_FLOOR_TOKEN = 1.4, 1.2
 GROWTH = 1.2
 # Of the daemon with 10,000 agents; an SSL object is 14 KB.
 MEMORY_MIB, MEMORY_TOKEN_MIB = 64, 250
+# Of 10 viewers of 10,000 agents that change all the time: documents a second,
+# percent of a core, and by how much later a beat may be answered (ms).
+VIEWERS_DOCS, VIEWERS_CORE, VIEWERS_LATER_MS = 1, 2, 5
 # The store: at least so many times torch's and Redis's operations a second, at no
 # more than so many times torch's CPU for each; the newest torch with its default
 # server, in the same run. The others' time for a storm counts in the same way.

@@ -18,6 +18,7 @@
  * that was killed is not tried again before the next one, as each agent would
  * on a host of its own.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -113,9 +114,27 @@ static long long proc_number(int pid, const char *file, const char *key)
     return v;
 }
 
+/* Of all threads, those that have ended left out; -1: there is none. */
+static long long cpu_ns_of(int pid)
+{
+    char path[64];
+    long long sum = -1;
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", pid);
+    DIR *tasks = pid > 0 ? opendir(path) : NULL;
+    struct dirent *task;
+    while (tasks != NULL && (task = readdir(tasks)) != NULL) {
+        long long ns = proc_number(atoi(task->d_name), "schedstat", "");
+        if (ns >= 0)
+            sum = sum < 0 ? ns : sum + ns;
+    }
+    if (tasks != NULL)
+        (void)closedir(tasks);
+    return sum;
+}
+
 static void print_cpu(int pid, const char *name, long long *since_ns)
 {
-    long long ns = proc_number(pid, "schedstat", "");
+    long long ns = cpu_ns_of(pid);
     if (ns >= 0)
         printf("%s_cpu_us %lld\n", name, (ns - *since_ns) / 1000);
     *since_ns = ns;
@@ -152,7 +171,7 @@ static void print_told(void)
 
 static void storm(int pid)
 {
-    long long cpu_ns = proc_number(pid, "schedstat", "");
+    long long cpu_ns = cpu_ns_of(pid);
     printf("join_us %lld\n", (long long)play(PHASE_JOIN, true));
     print_cpu(pid, "join", &cpu_ns);
     print_memory(pid);
@@ -178,7 +197,7 @@ static void move(int pid, int next_pid)
 {
     (void)play(PHASE_JOIN, true);
     (void)play(PHASE_ARM, true);
-    long long cpu_ns = proc_number(next_pid, "schedstat", "");
+    long long cpu_ns = cpu_ns_of(next_pid);
     (void)play(PHASE_MOVE, false);
     shared->lost_at_us = mono_now_us();
     if (kill(pid, SIGKILL) != 0)
@@ -191,7 +210,7 @@ static void move(int pid, int next_pid)
 static void idle(int pid)
 {
     (void)play(PHASE_JOIN, true);
-    long long cpu_ns = proc_number(pid, "schedstat", "");
+    long long cpu_ns = cpu_ns_of(pid);
     (void)play(PHASE_IDLE, true);
     print_cpu(pid, "idle", &cpu_ns);
     printf("beats %lld\n", atomic_load(&shared->beats));
