@@ -5,36 +5,66 @@ from __future__ import annotations
 import os
 import re
 import signal
-from typing import Callable
+from typing import Callable, Iterator
 
 import pytest
+import torch
 
 from conftest import HERE, Job
 
 
-def killed_in_the_middle(ddprun: Callable[..., Job], program: str, n: int, at: str) -> Job:
-    job = ddprun("--standalone", "--nproc_per_node=2", "--max_restarts=1", HERE / program, n, PAUSE="0.02")
-    job.wait_for(at)
-    pid = re.findall(r"rank 1 pid (\d+)|pid (\d+) rank 1", job.text())[-1]
-    os.kill(int("".join(pid)), signal.SIGKILL)
-    job.wait(limit=150)
-    return job
+def killed_at(ddprun: Callable[..., Job], program: str, n: int, *marks: str) -> str:
+    """Its rank 1, each time that a mark comes."""
+    job = ddprun(
+        "--standalone", "--nproc_per_node=2", f"--max_restarts={len(marks)}", HERE / program, n, PAUSE="0.02"
+    )
+    for mark in marks:
+        job.wait_for(mark, limit=150)
+        pid = re.findall(r"rank 1 pid (\d+)|pid (\d+) rank 1", job.text())[-1]
+        os.kill(int("".join(pid)), signal.SIGKILL)
+    return job.wait(limit=150)
 
 
 def test_lightning_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
     pytest.importorskip("lightning.pytorch")
     whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4, name="whole")
     text = whole.wait(limit=150)
-    killed = killed_in_the_middle(ddprun, "lightning_job.py", 4, "step 17 ").text()
+    killed = killed_at(ddprun, "lightning_job.py", 4, "step 17 ")
     assert re.findall(r"digest \w+", killed) == re.findall(r"digest \w+", text)
     steps = [int(n) for n in re.findall(r"step (\d+) rank 0", killed)]
     assert max(steps) == 40 and 40 <= len(steps) <= 42
 
 
-def test_transformers_goes_on_at_the_step(ddprun: Callable[..., Job]) -> None:
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(10))
+
+
+def test_the_place_in_the_data_is_that_of_another_world_too() -> None:
+    """Eight samples were taken, by however many ranks; one goes on."""
+    data = pytest.importorskip("ddprun.transformers")._Data
+    loader = torch.utils.data.DataLoader(range(10), batch_size=4)  # type: ignore[arg-type,var-annotated]
+    here = data(loader, 1)
+    here.load_state_dict({"epoch": 5, "samples": 8})
+    assert [batch.tolist() for batch in loader] == [[8, 9]]
+    assert here.stepped() == 6.0 and here.state_dict() == {"epoch": 5, "samples": 12}
+    here.begins(1)
+    assert len(list(loader)) == 3 and here.stepped() == 6 + 1 / 3
+    here.load_state_dict({"epoch": 5, "samples": 12})  # the whole epoch
+    assert (here.epoch, here.batches) == (6, 0)
+    stream = data(torch.utils.data.DataLoader(Stream(), batch_size=4), 1)
+    stream.load_state_dict({"epoch": 0, "samples": 8})
+    assert stream.stepped() == 0.0 and stream.state_dict()["samples"] == 12
+
+
+def test_transformers_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
+    """Killed in an epoch, of 8 steps, and where one ends."""
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    text = killed_in_the_middle(ddprun, "transformers_job.py", 40, "step 17\n").text()
-    starts = {int(n) for n in re.findall(r"began (\d+)", text)}
-    assert len(starts) == 2 and 0 in starts and max(starts) >= 16, starts
-    assert text.count("ended at 40") == 1
+    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40, name="whole")
+    text = whole.wait(limit=150)
+    killed = killed_at(ddprun, "transformers_job.py", 40, "step 17\n", "step 24\n")
+    starts = sorted({int(n) for n in re.findall(r"began (\d+)", killed)})
+    assert len(starts) == 3 and starts[0] == 0 and starts[1] >= 16 and starts[2] >= 23, starts
+    ends = [re.findall(r"ended at .*|digest .*", said) for said in (text, killed)]
+    assert len(ends[0]) == 2 and ends[0] == ends[1], ends
