@@ -219,7 +219,7 @@ help:
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
-	@echo 'make check-frameworks  accelerate, Lightning, transformers and others: half an hour'
+	@echo 'make check-frameworks  accelerate, Lightning, transformers and others: 45 minutes'
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'
 	@echo 'make check-page  the page in a real Chromium, the dashboard with a real Prometheus: scripts/setup.sh --page'
 	@echo 'make check-clusters  ddprun under a real Slurm: scripts/setup.sh --clusters, root'

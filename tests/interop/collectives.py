@@ -1,9 +1,10 @@
 """A worker: joins a gloo group as any program does, and checks that collectives
 give what they must. With an argument, that rank ends with 3 in the first attempt
-once the group has formed.
+once the group has formed; and once a file `fail` is there, if FAIL_LATE is set.
 """
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -19,6 +20,8 @@ assert total.item() == world * (world - 1) / 2, total
 dist.barrier()
 if sys.argv[1:] == [str(rank)] and \
         os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    while "FAIL_LATE" in os.environ and not os.path.exists("fail"):
+        time.sleep(0.02)
     sys.exit(3)
 dist.barrier()
 

@@ -180,6 +180,30 @@ def done():
     nothing_left()
 
 
+# -- standbys -----------------------------------------------------------------
+
+STANDBYS = os.environ.get("PET_STANDBY", "none") != "none"  # check-frameworks
+
+
+def standbys():
+    """Pids of importers, and of standbys that are their launcher's children."""
+    parents = {}
+    for pid in marked():
+        with contextlib.suppress(OSError):
+            if b"(imports ahead for ddprun)" in \
+                    pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+                parents[pid] = int(stat.rpartition(")")[2].split()[1])
+    return [pid for pid, parent in parents.items() if parent not in parents]
+
+
+def wait_standbys(nodes, workers):
+    """Until each node has a standby for each of its workers."""
+    eventually(lambda: len(standbys()) == nodes * (1 + workers), 150,
+               f"no standbys of {nodes * workers} workers")
+    time.sleep(0.5)  # until the launchers have read that they are there
+
+
 # -- networks -----------------------------------------------------------------
 
 def network(*machines):

@@ -45,7 +45,7 @@ def newest():
 
 
 def run_epoch(app, epoch, rank):
-    if "GATE_RANK" in os.environ:  # interop/frameworks
+    if "GATE_RANK" in os.environ:
         from frameworks.gate import begins
         begins(epoch)
     torch.manual_seed(1000 * epoch + rank)

@@ -30,6 +30,9 @@ class Trainer:
         self.model = DistributedDataParallel(model)
 
     def epoch(self, epoch):
+        if "GATE_RANK" in os.environ:
+            from frameworks.gate import begins
+            begins(epoch)
         size = len(next(iter(self.data))[0])
         print(f"[GPU{self.rank}] Epoch {epoch} | Batchsize: {size} | "
               f"Steps: {len(self.data)}")

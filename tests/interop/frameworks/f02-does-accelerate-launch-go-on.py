@@ -10,12 +10,21 @@ os.environ["PYTHONPATH"] += f":{HERE.parent.parent / 'python'}"
 
 
 def line(nodes, node, port):
-    return [sys.executable, "-m", "ddprun.torchrun", "accelerate", "launch",
-            "--multi_gpu", "--mixed_precision=no", "--dynamo_backend=no",
-            "--num_machines=1", "--num_processes=2", "--max_restarts=2",
-            JOBS / "accelerate_job.py"]
+    """Each node on a machine of its own: accelerate refuses a port that another
+    node on its machine has."""
+    place = (["--num_machines=1"] if nodes == 1 else
+             [f"--num_machines={nodes}", f"--machine_rank={node}",
+              "--rdzv_backend=c10d", "--main_process_ip=one",
+              f"--main_process_port={port}"])
+    command = [sys.executable, "-m", "ddprun.torchrun", "accelerate", "launch",
+               "--multi_gpu", "--mixed_precision=no", "--dynamo_backend=no",
+               f"--num_processes={2 * nodes}", "--max_restarts=2", *place,
+               JOBS / "accelerate_job.py"]
+    if nodes == 1:
+        return command
+    return in_machine(MACHINES[node], ["env", "GLOO_SOCKET_IFNAME=eth0", *command])
 
 
-# Not as two nodes: accelerate refuses a port that another node on this machine
-# has.
-play_all(f"{title}, accelerate launch", line, places={"1 x 2": 1})
+MACHINES = "one", "two"
+network(*MACHINES)
+play_all(f"{title}, accelerate launch", line)

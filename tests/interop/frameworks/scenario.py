@@ -86,6 +86,8 @@ def disturbed(name, nodes, line, fault, saved, resumed):
     play = Play(name, nodes, line, victim=world - 1)
     eventually((play.folder / "gate").exists, WAIT_S, f"{name}: no gate")
     play.wait(saved)
+    if STANDBYS:
+        wait_standbys(nodes, 2)
     if fault == "worker":
         os.kill(worker(world - 1), signal.SIGKILL)
     else:
@@ -98,6 +100,9 @@ def disturbed(name, nodes, line, fault, saved, resumed):
     play.wait(resumed, world)
     same(len(re.findall(resumed, play.text(), re.M)), world,
          f"{name}: ranks that resumed")
+    # A node that comes anew has none.
+    same(play.text().count("2 of 2 workers started from a standby"),
+         (nodes - (fault == "node")) * STANDBYS, f"{name}: nodes with standbys")
     return play.result()
 
 
