@@ -211,7 +211,7 @@ check-page: all
 	tests/page/run $(B)
 check-manifests:
 	tests/manifests/check
-check-python: all
+check-python: all $(FAKE_NVML)
 	scripts/check-python $(B)
 check-tree:
 	scripts/check-includes --self-test

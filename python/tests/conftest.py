@@ -13,6 +13,10 @@ from typing import Any, Callable, Iterator
 import pytest
 
 HERE = Path(__file__).resolve().parent
+# Without the folder of pytest: it has modules that torch needs, and what is not
+# installed where torch is is not imported ahead.
+PATHS = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not (Path(p) / "pytest").is_dir()]
+COMMON = {"PYTHONPATH": os.pathsep.join(PATHS), "PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"}
 
 
 class Job:
@@ -28,7 +32,7 @@ class Job:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env={**os.environ, "PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1", **env},
+                env={**os.environ, **COMMON, **env},
             )
 
     def text(self) -> str:
@@ -55,7 +59,7 @@ class Job:
         pid = self.process.pid
         return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
-    def wait(self, status: int = 0, limit: float = 90) -> str:
+    def wait(self, status: int = 0, limit: float = 150) -> str:
         try:
             got = self.process.wait(limit)
         except subprocess.TimeoutExpired:

@@ -1,5 +1,6 @@
 """Jobs under ddprun: what is killed costs a step at most, and the result is the
-undisturbed run's to the bit. KILLS=50 kills more (make check-long)."""
+undisturbed run's to the bit. KILLS=50 kills more, with standbys, so that it takes
+minutes only (make check-long)."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ import pytest
 from conftest import HERE, Job
 
 Start = Callable[..., Job]
-STEPS = 120
-KILLS = int(os.environ.get("KILLS", 4))
+KILLS = int(os.environ.get("KILLS", 6))
+STEPS = max(120, 6 * KILLS)
+STANDBY = ["--standby=auto"] if KILLS > 10 else []
 
 
 def lines(jobs: "list[Job]") -> "list[str]":
@@ -36,7 +38,11 @@ def begun(text: str) -> "list[tuple[int, str]]":
 
 
 def last_step(text: str) -> int:
-    return max((int(step) for step in re.findall(r"step (\d+) rank", text)), default=0)
+    return max(map(int, steps_taken(text)), default=0)
+
+
+def steps_taken(text: str) -> "list[str]":
+    return re.findall(r"step (\d+) rank", text)
 
 
 def worker_of(job: Job, rank: int) -> int:
@@ -44,7 +50,7 @@ def worker_of(job: Job, rank: int) -> int:
     return int(re.findall(rf"pid (\d+) rank {rank}\b", job.text())[-1])
 
 
-def wait_step(jobs: "list[Job]", step: int, starts: int = 1, limit: float = 90) -> int:
+def wait_step(jobs: "list[Job]", step: int, starts: int = 1, limit: float = 150) -> int:
     """Until that step was taken after so many starts; the last step."""
     until = time.monotonic() + limit
     while time.monotonic() < until:
@@ -77,13 +83,13 @@ TRAIN = str(HERE / "train.py")
 @pytest.mark.parametrize("env", [{}, {"OVERLAP": "1", "WORKERS": "2"}], ids=["plain", "overlap-and-loader-workers"])
 def test_killed_workers_cost_a_step_and_no_bit(ddprun: Start, undisturbed: str, env: "dict[str, str]") -> None:
     job = ddprun(
-        "--standalone", "--nproc_per_node=2", f"--max_restarts={KILLS}", TRAIN, STEPS, PAUSE="0.02", **env
+        "--standalone", "--nproc_per_node=2", f"--max_restarts={KILLS}", *STANDBY, TRAIN, STEPS, PAUSE="0.02", **env
     )
     kills = max(1, KILLS // 2)
     for i in range(kills):
         seen = wait_step([job], (i + 1) * STEPS // (kills + 2), starts=i + 1)
         os.kill(worker_of(job, i % 2), signal.SIGKILL)
-        job.wait_for_starts(i + 2, begun)
+        job.wait_for_starts(i + 2, begun, limit=150)
         step, where = begun(job.text())[-1]
         assert where == "memory" and step >= seen - 1
     assert digest(job.wait()) == undisturbed
@@ -94,7 +100,8 @@ def test_killed_agents_and_nodes_cost_a_step_and_no_bit(ddprun: Start, undisturb
     is started again. The memory of the other one has the state."""
     endpoint = f"127.0.0.1:{free_port()}"
     ddprun(f"--listen={endpoint}", program="ddprdzvd", name="daemon").wait_for("serving on port")
-    line = ["--nnodes=2", "--nproc_per_node=1", f"--rdzv_endpoint={endpoint}", "--max_restarts=0", TRAIN, STEPS]
+    place = ["--nnodes=2", "--nproc_per_node=1", f"--rdzv_endpoint={endpoint}"]
+    line = [*place, "--max_restarts=0", *STANDBY, TRAIN, STEPS]
 
     def node(name: str) -> Job:
         return ddprun(*line, name=name, PAUSE="0.02")
@@ -113,6 +120,8 @@ def test_killed_agents_and_nodes_cost_a_step_and_no_bit(ddprun: Start, undisturb
         alive[i % 2] = node(f"{'ab'[i % 2]}{i + 1}")
         jobs.append(alive[i % 2])
         wait_step(jobs, seen, starts=i + 2)
+        # Until its own first step is saved only the other one's memory has the state.
+        alive[i % 2].wait_for_starts(2, steps_taken, limit=150)
         starts = begun("\n".join(lines(jobs)))
         assert all(where == "memory" for _, where in starts[1:]), starts
         assert max(step for step, _ in starts) >= seen - 1
