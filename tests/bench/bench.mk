@@ -42,6 +42,8 @@ bench-python-snapshot: all
 bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 	tests/bench/run $(B) $(BENCH_ARGS)
 
+# DDPRUN_TORCH=PYTHON, BENCH_ARGS='--turns=5 --cold', with the PATH of a Python that
+# has transformers as DDPRUN_FRAMEWORKS (build-frameworks/, of make check-frameworks)
 bench-python: all
 	tests/bench/python/run $(B) $(BENCH_ARGS)
 

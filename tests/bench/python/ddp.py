@@ -1,27 +1,17 @@
-"""Plain DDP over gloo, as the tutorials have it. Writes down when each part of its
-start was done: "ATTEMPT RANK WHAT SECONDS" into $MARKS. In attempt 0 rank 1 ends by
-SIGKILL once the file $MARKS.kill is there; what starts after that is attempt 1."""
+"""Plain DDP over gloo, as the tutorials have it; see marks.py. It has a checkpoint
+every few steps, or a snapshot at each step if KEEPS=snapshot."""
 
 import os
 import time
 
 began = time.monotonic()
 
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from marks import EVERY, begins, mark, stepped  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-# Not the restart count: on a node whose own workers did not fail torchrun's stays.
-ATTEMPT = str(int(os.path.exists(os.environ["MARKS"] + ".kill")))
-RANK = os.environ["RANK"]
-
-
-def mark(what, at=None):
-    line = f"{ATTEMPT} {RANK} {what} {at or time.monotonic():.6f}\n"
-    fd = os.open(os.environ["MARKS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(fd, line.encode())
-    os.close(fd)
-
+CHECKPOINT = os.environ["MARKS"] + ".checkpoint"
 
 mark("main", began)
 mark("import")
@@ -32,22 +22,32 @@ model = torch.nn.Sequential(
 )
 model = DistributedDataParallel(model)
 optimizer = torch.optim.Adam(model.parameters())
+step = 0
+snapshot = None
+if os.environ.get("KEEPS") == "snapshot":
+    import ddprun
+
+    snapshot = ddprun.snapshot(model, optimizer)
+    step = snapshot.step
+elif os.path.exists(CHECKPOINT):
+    state = torch.load(CHECKPOINT)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    step = state["step"]
 mark("build")
-for step in range(1_000_000):
+begins(step)
+while True:
     optimizer.zero_grad()
     model(torch.randn(32, 256)).square().mean().backward()
     optimizer.step()
-    if step == 0:
-        mark("step")
-    if ATTEMPT != "0" and step >= 2:
+    step += 1
+    if stepped(step):
         break
-    # Rank 1 goes while rank 0 is in the next step.
-    if ATTEMPT == "0" and os.path.exists(os.environ["MARKS"] + ".kill"):
-        if RANK == "1":
-            mark("kill")
-            os.kill(os.getpid(), 9)
-    if os.environ.get("DDP_PROGRESS_FILE"):
-        with open(os.environ["DDP_PROGRESS_FILE"], "w") as file:
-            file.write(str(step))
+    if snapshot is not None:
+        snapshot.save(step)
+    elif step % EVERY == 0 and dist.get_rank() == 0:
+        parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        torch.save({**parts, "step": step}, CHECKPOINT + ".new")
+        os.replace(CHECKPOINT + ".new", CHECKPOINT)
     time.sleep(0.05)
 dist.destroy_process_group()
