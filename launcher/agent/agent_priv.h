@@ -24,8 +24,7 @@ struct step {
     int64_t now_us;
 };
 
-/* -- tell.c ------------------------------------------------------------------
- */
+/* -- tell.c ---------------------------------------------------------------- */
 
 /* Hands an action to the shell, which borrows it for the call. */
 void agent_emit(struct step *s, const struct agent_action *action);
@@ -90,8 +89,7 @@ void agent_complain(struct step *s);
  * the user of it. */
 bool agent_is_answered_in_vain(struct step *s, const char *why);
 
-/* -- state.c -----------------------------------------------------------------
- */
+/* -- state.c --------------------------------------------------------------- */
 
 /* Whether a server has ever answered. */
 bool agent_was_heard(const struct agent *a);
@@ -108,8 +106,7 @@ const char *agent_instance(const struct agent *a);
 /* Whether this agent's vote stands in `ids` (as in msg_voters.ids). */
 bool agent_is_among(const struct agent *a, const char *ids);
 
-/* -- vote.c ------------------------------------------------------------------
- */
+/* -- vote.c ---------------------------------------------------------------- */
 
 void agent_on_office(struct step *s, const struct msg_office *office);
 void agent_on_voters(struct step *s, const struct msg_voters *voters);

@@ -10,10 +10,10 @@
  * - A host is lost later: the job may go on without it, which is a matter of
  *   the launchers. It is said, once.
  * - Fewer than MIN launchers are left, since one has failed, could not begin,
- * or is lost: the others would wait for a node that nobody starts. They are
+ *   or is lost: the others would wait for a node that nobody starts. They are
  *   ended, later than a failed job takes to end by itself. If one left in
- * order, workers of the others may still save: they have as long as that may
- * take.
+ *   order, workers of the others may still save: they have as long as that may
+ *   take.
  * - A signal: each proxy is told. Where none has answered, a signal that ends
  *   the job kills the child STARTING_US later, a second one at once.
  * - Some launchers have ended, and a host is silent (it is dead, or its cable

@@ -16,7 +16,7 @@
  * - It is full: `out` holds FULL_BYTES before console_room says 0, and never
  *   more than MOST_BYTES. The caller sees to the rest.
  * - Others write to the same pipe: PIPE_BUF bytes at once, in whole lines,
- * which the kernel does not mix with theirs.
+ *   which the kernel does not mix with theirs.
  * - Nobody reads any more (EPIPE, EIO): CONSOLE_DEAD, all is dropped. A FIFO
  *   may get another reader: it is looked at now and then, and the first line
  *   that comes then begins a new line.

@@ -4,8 +4,8 @@
  *
  * Failure modes:
  * - The file cannot be opened, or a write fails or is short: the rest is
- * counted in `missing`. Each later put tries again; the first that succeeds
- * says how much is missing before it.
+ *   counted in `missing`. Each later put tries again; the first that succeeds
+ *   says how much is missing before it.
  * - Others write to the same file (`append`): nothing of ours is put between
  *   what comes, so that no gap is marked; but a line that was cut gets its end.
  * - An older file cannot be moved out of the way: this one grows over `limit`.

@@ -5,11 +5,11 @@
  * Failure modes:
  * - The relay is killed, or ends for lack of descriptors: another one gets the
  *   copies (output_restart), at most RESTARTS times; then the copies are
- * closed, so that workers get EPIPE instead of waiting for ever.
+ *   closed, so that workers get EPIPE instead of waiting for ever.
  * - The relay hangs (a disk that does not answer): it is waited for SEND_MS
- * when a worker starts, TAIL_MS for last words, and not at all for events. Once
- * it did not answer it is not asked again before the late answer is there
- * (`silent`).
+ *   when a worker starts, TAIL_MS for last words, and not at all for events.
+ *   Once it did not answer it is not asked again before the late answer is
+ *   there (`silent`).
  * - No pipe or terminal can be made: a stream that only passes through is
  *   inherited; one that is to go to a file is an error.
  * - At the end a console takes nothing: the relay decides when to give up,

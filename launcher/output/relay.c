@@ -13,7 +13,7 @@
  *   then is counted, and said.
  * - A console has no reader any more: no event tells of streams that waited for
  *   it. Whatever the reason, the loop never sleeps for long while a stream
- * waits that could go on (can_go_on).
+ *   waits that could go on (can_go_on).
  * - A console cannot be polled, or took less than it said: tried again after
  *   RETRY_MS.
  * - No descriptor is free for a worker's pipes, since consoles that stand still

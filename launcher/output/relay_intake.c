@@ -7,7 +7,7 @@
  *
  * Failure modes:
  * - The disk is full, or cannot splice: what does not fit is counted, said
- * once, and marked in the file; splicing goes on when there is room again.
+ *   once, and marked in the file; splicing goes on when there is room again.
  * - A process that the worker started still holds the pipe after the worker's
  *   end: the stream has no end. What is there is read when the next worker
  *   comes to that place, or at the end, at most DRAIN_MOST reads of it.

@@ -176,8 +176,7 @@ int probe_introduce(struct probe *p, struct ddp_err *err)
                           preflight_node_text(&p->self), err);
 }
 
-/* -- which nodes came -------------------------------------------------------
- */
+/* -- which nodes came ------------------------------------------------------ */
 
 int probe_read_node(struct probe *p,
                     int rank,

@@ -13,7 +13,7 @@
  * - The worker cannot open the path (another PID namespace, another user), or
  *   does not look: `looks` stays 0, and it is asked by SIGTERM.
  * - No file may be as large as the memory for snapshots (ulimit -f, which
- * counts for memfds, too): it is made as large as it may be.
+ *   counts for memfds, too): it is made as large as it may be.
  * - A worker truncates the file to make another one's mapping fault: seals
  *   forbid it. The progress file has no seals, since nobody maps it.
  */

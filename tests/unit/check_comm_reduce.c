@@ -214,8 +214,7 @@ START_TEST(test_reduce_averages_of_whole_numbers_are_cut)
 }
 END_TEST
 
-/* -- floating-point numbers of the processor's ------------------------------
- */
+/* -- floating-point numbers of the processor's ----------------------------- */
 
 START_TEST(test_reduce_a_number_goes_before_a_nan)
 {

@@ -178,8 +178,7 @@ START_TEST(test_guard_says_farewell_on_all_that_it_holds)
 }
 END_TEST
 
-/* -- the end ----------------------------------------------------------------
- */
+/* -- the end --------------------------------------------------------------- */
 
 /* On the connection that the guard has let go of. */
 static int told_fd;

@@ -157,8 +157,7 @@ START_TEST(test_launch_lock_finds_its_own_run_only)
 }
 END_TEST
 
-/* -- what nobody asks for ----------------------------------------------------
- */
+/* -- what nobody asks for -------------------------------------------------- */
 
 static char left[128]; /* the file of a dead launch of `run` */
 

@@ -163,8 +163,7 @@ START_TEST(test_output_is_whole_or_told_whatever_call_of_the_relay_fails)
 }
 END_TEST
 
-/* -- the end ----------------------------------------------------------------
- */
+/* -- the end --------------------------------------------------------------- */
 
 /* What the worker left in its pipes is not written yet when the launcher
  * ends. */

@@ -201,8 +201,7 @@ START_TEST(test_env_of_anything_else_may_not)
 }
 END_TEST
 
-/* -- memory, and what is learnt ---------------------------------------------
- */
+/* -- memory, and what is learnt -------------------------------------------- */
 
 START_TEST(test_memory_is_a_quarter_of_what_is_free)
 {
