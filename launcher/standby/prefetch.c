@@ -26,7 +26,7 @@
 
 /* Of <linux/ioprio.h>, which older headers do not have. */
 #define IOPRIO_PROCESS 1
-#define IOPRIO_IDLE    (3 << 13)
+#define IOPRIO_LOWEST  (2 << 13 | 7)
 
 static struct {
     const char *path;
@@ -130,7 +130,7 @@ static void lower_priority(void)
 {
     id_t self = (id_t)syscall(SYS_gettid);
     (void)setpriority(PRIO_PROCESS, self, 19); /* lower is always allowed */
-    (void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_IDLE);
+    (void)syscall(SYS_ioprio_set, IOPRIO_PROCESS, 0, IOPRIO_LOWEST);
 }
 
 static void *run(void *arg)
