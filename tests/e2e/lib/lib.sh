@@ -126,15 +126,14 @@ took()
 }
 
 # waited_ms: for how long, since the machine's start, processes that could have
-# run had no CPU; 0 if the kernel does not say (CONFIG_PSI).
+# gone on waited for a CPU or for a disk; 0 if the kernel does not say (CONFIG_PSI).
 waited_ms()
 {
-    _us=$(sed -n 's/^some .* total=//p' /proc/pressure/cpu 2>/dev/null)
-    echo $((${_us:-0} / 1000))
+    cat /proc/pressure/cpu /proc/pressure/io 2>/dev/null |
+        awk -F 'total=' '/^some/ { us += $2 } END { printf "%d\n", us / 1000 }'
 }
 
-# busy: the share of this scenario's time in which processes waited for a CPU,
-# in percent.
+# busy: the share of this scenario's time in which processes waited so, in percent.
 busy()
 {
     _share=$((100 * ($(waited_ms) - WAITED_MS) / ($(now_ms) - BEGAN_MS + 1)))
@@ -155,7 +154,7 @@ in_time()
     _busy=$(busy)
     _most=$(with_room "$1" "$_busy")
     [ "$2" -lt "$_most" ] || fail "$3: it took $2 ms, the limit is $_most ms" \
-        "($1 ms, and a CPU was waited for in $_busy % of the time)"
+        "($1 ms, and a CPU or a disk was waited for in $_busy % of the time)"
 }
 
 # took_to ROUND: how many ms from `began` to when its last worker started.
@@ -187,21 +186,21 @@ has_lines()
 # wait_for PATTERN FILE [SECONDS]
 wait_for()
 {
-    eventually "${3:-10}" has_lines 1 "$1" "$2" ||
+    eventually "${3:-30}" has_lines 1 "$1" "$2" ||
         fail "'$1' does not come in $2"
 }
 
 # wait_lines COUNT PATTERN FILE [SECONDS]
 wait_lines()
 {
-    eventually "${4:-10}" has_lines "$1" "$2" "$3" ||
+    eventually "${4:-30}" has_lines "$1" "$2" "$3" ||
         fail "$1 lines with '$2' do not come in $3"
 }
 
 # wait_round ROUND WORKERS [SECONDS]: until so many workers of it have started.
 wait_round()
 {
-    wait_lines "$2" "^round=$1 " started "${3:-10}"
+    wait_lines "$2" "^round=$1 " started "${3:-30}"
 }
 
 is_gone()
@@ -325,7 +324,7 @@ pid_of()
 end_of()
 {
     _pid=$(pid_of "$1")
-    eventually "${2:-10}" is_gone "$_pid" || fail "$1 does not end"
+    eventually "${2:-30}" is_gone "$_pid" || fail "$1 does not end"
     STATUS=0
     wait "$_pid" 2>/dev/null || STATUS=$?
 }
@@ -333,7 +332,7 @@ end_of()
 # ends_with STATUS NAME [SECONDS]
 ends_with()
 {
-    end_of "$2" "${3:-10}"
+    end_of "$2" "${3:-30}"
     [ "$STATUS" -eq "$1" ] || fail "$2 ended with $STATUS, not with $1"
 }
 
