@@ -28,7 +28,7 @@
 #define IOPRIO_PROCESS 1
 /* Not the idle class, which a disk that others use serves after up to 10 s
  * (mq-deadline): a worker that needs such a page would wait as long. */
-#define IOPRIO_LOWEST  (2 << 13 | 7)
+#define IOPRIO_LOWEST (2 << 13 | 7)
 
 static struct {
     const char *path;
