@@ -29,7 +29,7 @@ for machine in a b c d e; do nothing_left $machine; done
 
 : >started
 close_gate
-tree --nnodes=4:5 --launch_timeout=15 "$WORKER" gate
+tree --nnodes=4:5 --launch_timeout=60 "$WORKER" gate
 wait_round 1 5 30
 cut_off c
 wait_round 2 4 40

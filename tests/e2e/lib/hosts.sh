@@ -66,8 +66,10 @@ PermitRootLogin prohibit-password
 SetEnv E2E_MARK=$E2E_DIR:$_machine E2E_DIR=$E2E_DIR E2E_LIB=$E2E_LIB
 CONFIG
         (in_machine "$_machine" env "E2E_MARK=$E2E_DIR:sshd" sh -c '
+            # It writes over its own mark: it ends with this shell, which has one.
             mount -t tmpfs tmpfs /run && mkdir -m 755 /run/sshd &&
-                exec /usr/sbin/sshd -D -e -f "$E2E_DIR/sshd.$1"' \
+                setpriv --pdeathsig KILL /usr/sbin/sshd -D -e -f "$E2E_DIR/sshd.$1"
+            :' \
             sh "$_machine") >"sshd.$_machine.out" 2>"sshd.$_machine.err" 9<&- &
         wait_for 'Server listening' "sshd.$_machine.err"
     done
