@@ -47,7 +47,7 @@ bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 bench-python: all
 	tests/bench/python/run $(B) $(BENCH_ARGS)
 
-# BENCH_ARGS='--runs=20 --places=4,2x8 --libraries=mpich5'
+# BENCH_ARGS='--runs=20 --places=4,2x8 --libraries=mpich5 --where=cgroup'
 bench-mpi: all
 	tests/bench/mpi/run $(B) $(BENCH_ARGS)
 
