@@ -176,39 +176,6 @@ def time_goes_to_its_part(b, fake):
              "restart_s": 3, "phase": "restart"}
     fake.show(document(run([node(0)], goodput=parts)))
     b.open(fake.url)
-    text = b.until("/restarts [4-9]\\.\\d s/.test(document.querySelector("
-                   "'main')?.innerText) && document.querySelector('main').innerText",
-                   "restarts that grow")
-    for words in ("ran 2.0 s", "waited 1.5 s", "detection 1.5 s"):
-        assert words in text, (words, text)
-    fake.show(document(run([node(0)], state="ended", goodput={**parts, "phase": None})))
-    b.until("document.querySelector('main').innerText.includes('ended')", "the end")
-    time.sleep(2)
-    assert "restarts 3.0 s" in b.run("document.querySelector('main').innerText")
-
-
-def the_gone_are_forgotten(b, fake):
-    """Other nodes come and go: the page keeps the last ones that went."""
-    for i in range(3):
-        fake.show(document(run([node(200 * i + k) for k in range(200)])))
-        if i == 0:
-            b.open(fake.url)
-        b.until(f"[...document.querySelectorAll('.node bdi')].some("
-                f"e => e.textContent === 'node{200 * i}')", f"nodes from {200 * i} on")
-    b.until("document.querySelectorAll('.node').length === 200 + 256",
-            "the last 256 of 400 that went")
-    assert b.run("seen.get('llama-8b').gone.size") == 256
-    assert not b.run("[...document.querySelectorAll('.node bdi')].some("
-                     "e => e.textContent === 'node0')")
-
-
-def time_goes_to_its_part(b, fake):
-    """Between two documents the part grows that the last one named: here the
-    ranks of a round that is sealed do not all run yet."""
-    parts = {"wall_s": 8, "ran_s": 2, "waited_s": 1.5, "detect_s": 1.5,
-             "restart_s": 3, "phase": "restart"}
-    fake.show(document(run([node(0)], goodput=parts)))
-    b.open(fake.url)
     text = b.until("/restarts [4-9]\\.\\d s/.test(document.getElementById('runs')"
                    "?.innerText) && document.getElementById('runs').innerText",
                    "restarts that grow")
