@@ -69,6 +69,14 @@ has_not '<b>' out
 has_not '<script' out
 has "default-src 'none'" out
 
+# A crash of the machine can leave NULs.
+report 0 --json events.a events.b
+mv out whole
+sed 's/^/\x00/' events.a >hole
+head -c 70000 /dev/zero >>hole
+report 0 --json hole events.b
+cmp whole out || fail 'NULs hide events'
+
 head -c -20 events.a >torn
 report 0 torn - <events.b
 has '1 file ends with a last line that is not whole' out
