@@ -1,5 +1,6 @@
 """The page in a real Chromium. usage: check.py BUILD [NAME...]"""
 
+import json
 import os
 import signal
 import socket
@@ -378,6 +379,47 @@ def the_policy_holds(b, fake):
     b.complaints.clear()
 
 
+def events_of(rounds):
+    """The events of a node whose worker fails in each round, as text."""
+    lines = []
+
+    def say(up, event, **fields):
+        when = f"2026-11-22T{10 + int(up) // 3600:02}:{int(up) // 60 % 60:02}:" \
+               f"{int(up) % 60:02}.000000Z"
+        lines.append(json.dumps({"time": when, "up_s": up, "event": event,
+                                 "run": "job", "node": "node0", **fields}) + "\n")
+    say(1, "connecting")
+    say(2, "joined")
+    for r in range(rounds):
+        at = {"round": r + 1, "rank": 0}
+        say(600 * r + 3, "sealed", **at, group_rank=0, nodes=1, world_size=8,
+            restarts=r)
+        say(600 * r + 4, "started", **at)
+        say(600 * r + 599, "failed", **at, tail="RuntimeError: " + 90 * "w",
+            text="rank 0 (pid 4711): signal 11 (SIGSEGV), core dumped")
+        say(600 * r + 600, "exited", **at)
+    return "".join(lines)
+
+
+def a_report_fits_on_paper(b, _):
+    """What is beside the sheet is not printed: here A4, with margins of 1 cm."""
+    with tempfile.NamedTemporaryFile("w", suffix=".html") as page:
+        subprocess.run([BUILD + "/ddpctl", "report", "-"], input=events_of(12),
+                       text=True, stdout=page, check=True)
+        b.size(round(190 / 25.4 * 96))
+        b.open("file://" + page.name)
+        b.until("document.querySelectorAll('td.why').length >= 24", "the rows")
+        b.medium("print")
+        try:
+            beside = b.run("""[...document.querySelectorAll('td, th, pre')].map(
+                e => [e.getBoundingClientRect().right - innerWidth, e.outerHTML])
+                .sort((x, y) => y[0] - x[0])[0]""")
+            assert beside[0] <= 0, beside
+        finally:
+            b.medium("")
+            leave(b)
+
+
 def leave(b):
     """So that the page does not ask servers that end."""
     b.open("about:blank")
@@ -518,7 +560,7 @@ TESTS = [each_state_has_its_cell, a_run_tells_its_story,
          time_goes_to_its_part, the_gone_are_forgotten, many_nodes_are_groups,
          texts_are_only_texts, it_fits_narrow_and_wide_screens,
          light_and_dark_can_be_read, the_keyboard_goes_everywhere,
-         screen_readers_are_told, the_policy_holds,
+         screen_readers_are_told, the_policy_holds, a_report_fits_on_paper,
          a_kill_is_seen_within_a_second, others_cannot_use_the_page_of_ddpctl,
          orders_are_given_after_a_question]
 
