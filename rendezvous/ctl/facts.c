@@ -335,8 +335,8 @@ bool fact_goodput(const cJSON *run, struct fact *out)
     part_span(field_number(g, "detect_s", 0), detect);
     part_span(field_number(g, "restart_s", 0), restart);
     return say(out, TINT_NONE,
-               "goodput %d %% of %s; waiting %s, detection %s, restarts %s",
-               (int)(100 * share), wall, waited, detect, restart);
+               "goodput %.1f %% of %s; waiting %s, detection %s, restarts %s",
+               100 * share, wall, waited, detect, restart);
 }
 
 bool fact_repeated(const cJSON *run, struct fact *out)

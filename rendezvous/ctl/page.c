@@ -204,8 +204,9 @@ take_refusal(const struct ctl_peer *peer, int status, struct ddp_err *err)
                            "as many look on at the rendezvous as may: close "
                            "another page that shows it");
     return ddp_err_set(err, DDP_E_PROTO,
-                       "the rendezvous has no such page: it is older than this "
-                       "ddpctl, or serves no HTTP");
+                       "what answers has no such page: it is no rendezvous "
+                       "(--endpoint), is older than this ddpctl, or serves no "
+                       "HTTP");
 }
 
 /* Takes the head of the answer off. -1: it is none, or no events. */

@@ -390,6 +390,9 @@ static void make_bar(const struct ctl_style *style,
     }
 }
 
+#define BAR_LEAST 5 /* columns; a shorter one says nothing */
+
+/* The bar takes what the numbers behind it leave. */
 static void put_goodput(struct sheet *s, const cJSON *run)
 {
     struct fact fact;
@@ -398,8 +401,15 @@ static void put_goodput(struct sheet *s, const cJSON *run)
     if (!fact_goodput(run, &fact))
         return;
     int columns = s->style->width < 160 ? s->style->width / 6 : 26;
+    int room = s->style->width - ctl_columns(s->style, fact.text) -
+               (int)strlen("  [] ");
+    if (room < columns)
+        columns = room;
     make_bar(s->style, field_of(run, "goodput"), columns, bar, sizeof(bar));
-    (void)snprintf(all, sizeof(all), "  [%s] %s", bar, fact.text); /* fits */
+    if (columns < BAR_LEAST)
+        (void)snprintf(all, sizeof(all), "  %s", fact.text); /* fits */
+    else
+        (void)snprintf(all, sizeof(all), "  [%s] %s", bar, fact.text);
     put(s, TINT_NONE, all);
 }
 

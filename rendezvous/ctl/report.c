@@ -6,7 +6,8 @@
  * a page without a node's events would be wrong. A file has events of another
  * run: an error that names both, unless --run chooses one. A last line that is
  * not whole, or lines that are no events: left out and counted on the page.
- * stdout cannot be written: the status of DDP_E_IO.
+ * NULs, which a crash of the machine leaves: left out. stdout cannot be
+ * written: the status of DDP_E_IO.
  */
 #include "rendezvous/ctl/report.h"
 
@@ -71,26 +72,34 @@ take_line(struct reading *r, const char *line, size_t len, struct ddp_err *err)
     return 0;
 }
 
-/* The rest of a line that is too long to be an event. */
-static void skip_line(FILE *f)
+/* The next line, without NULs: where the machine crashed, they can stand in the
+ * place of bytes that did not reach the disk, before those of the next launch.
+ * Returns its length; 0: there is none left. What is too long is cut. */
+static size_t read_line(FILE *f, char line[LINE_BYTES], bool *cut)
 {
-    for (int c = 0; c != '\n' && c != EOF;)
+    size_t len = 0;
+    *cut = false;
+    for (int c = 0; c != '\n';) {
         c = getc_unlocked(f);
+        if (c == EOF)
+            break;
+        if (c == '\0')
+            continue;
+        *cut = len == LINE_BYTES;
+        if (!*cut)
+            line[len++] = (char)c;
+    }
+    return len;
 }
 
 static int read_lines(struct reading *r, FILE *f, struct ddp_err *err)
 {
     static char line[LINE_BYTES];
-    while (fgets(line, sizeof(line), f) != NULL) {
-        size_t len = strlen(line);
-        if (len == 0)
-            continue; /* it begins with a NUL: a hole of a crash */
-        if (len + 1 == sizeof(line) && line[len - 1] != '\n') {
-            skip_line(f);
+    bool cut;
+    for (size_t len; (len = read_line(f, line, &cut)) > 0;) {
+        if (cut)
             r->seen.bad++;
-            continue;
-        }
-        if (take_line(r, line, len, err) != 0)
+        else if (take_line(r, line, len, err) != 0)
             return -1;
     }
     if (ferror(f))

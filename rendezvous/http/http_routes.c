@@ -84,7 +84,7 @@ int http_routes_answer(const struct http_routes_view *v,
     if (!open && !(metrics && v->open_metrics))
         return put_text(a, 403,
                         "without the token only /healthz is shown: use ddpctl "
-                        "with --token_file\n");
+                        "with --token_file, in a browser by ddpctl page\n");
     if (a->busy && (metrics || strcmp(path, "/status") == 0))
         return -1;
     if (metrics) {

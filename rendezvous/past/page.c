@@ -119,6 +119,8 @@ static const char head[] =
     ".big{font-size:2em;font-weight:600}.r{fill:var(--ran)}"
     ".w{fill:var(--wait)}.d,.x{fill:var(--lost)}.s{fill:var(--dim)}\n"
     "svg.key{display:inline-block;width:22px;height:14px;vertical-align:-2px}\n"
+    "@media print{table{font-size:.8em}td.t{white-space:normal}"
+    "td.why{min-width:8em}td,th{padding-right:.6em}}\n"
     "</style>\n";
 
 static void put_state(const struct past *p, FILE *f)
@@ -514,6 +516,12 @@ static int64_t missing(const struct past *p)
     return most;
 }
 
+static bool is_over(const struct past *p)
+{
+    return p->status >= 0 ||
+           (p->n_rounds > 0 && p->rounds[p->n_rounds - 1].done);
+}
+
 static void
 put_notes(const struct past *p, const struct page_files *files, FILE *f)
 {
@@ -524,6 +532,11 @@ put_notes(const struct past *p, const struct page_files *files, FILE *f)
             "\n",
             files->files, plural(files->files));
     put_clocks(p, f);
+    if (!is_over(p))
+        fputs("<li>The files do not tell the end of the run: it goes on, or "
+              "all its launchers were killed. The sums are those up to the "
+              "last event.</li>\n",
+              f);
     if (gone > 0)
         fprintf(f,
                 "<li>The events of up to %lld node%s of a round are "

@@ -137,6 +137,10 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": name}])
 
+    def medium(self, name):
+        """As on "print"; "" is the screen again."""
+        self.call("Emulation.setEmulatedMedia", media=name)
+
     def key(self, name):
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name,

@@ -1,5 +1,6 @@
 """The page in a real Chromium. usage: check.py BUILD [NAME...]"""
 
+import json
 import os
 import signal
 import socket
@@ -167,39 +168,6 @@ def a_run_tells_its_story(b, fake):
                   "3 more runs"):
         assert words in text, (words, text)
     assert "nodes 0" not in text, text
-
-
-def time_goes_to_its_part(b, fake):
-    """Between two documents the part grows that the last one named: here the
-    ranks of a round that is sealed do not all run yet."""
-    parts = {"wall_s": 8, "ran_s": 2, "waited_s": 1.5, "detect_s": 1.5,
-             "restart_s": 3, "phase": "restart"}
-    fake.show(document(run([node(0)], goodput=parts)))
-    b.open(fake.url)
-    text = b.until("/restarts [4-9]\\.\\d s/.test(document.querySelector("
-                   "'main')?.innerText) && document.querySelector('main').innerText",
-                   "restarts that grow")
-    for words in ("ran 2.0 s", "waited 1.5 s", "detection 1.5 s"):
-        assert words in text, (words, text)
-    fake.show(document(run([node(0)], state="ended", goodput={**parts, "phase": None})))
-    b.until("document.querySelector('main').innerText.includes('ended')", "the end")
-    time.sleep(2)
-    assert "restarts 3.0 s" in b.run("document.querySelector('main').innerText")
-
-
-def the_gone_are_forgotten(b, fake):
-    """Other nodes come and go: the page keeps the last ones that went."""
-    for i in range(3):
-        fake.show(document(run([node(200 * i + k) for k in range(200)])))
-        if i == 0:
-            b.open(fake.url)
-        b.until(f"[...document.querySelectorAll('.node bdi')].some("
-                f"e => e.textContent === 'node{200 * i}')", f"nodes from {200 * i} on")
-    b.until("document.querySelectorAll('.node').length === 200 + 256",
-            "the last 256 of 400 that went")
-    assert b.run("seen.get('llama-8b').gone.size") == 256
-    assert not b.run("[...document.querySelectorAll('.node bdi')].some("
-                     "e => e.textContent === 'node0')")
 
 
 def time_goes_to_its_part(b, fake):
@@ -411,6 +379,47 @@ def the_policy_holds(b, fake):
     b.complaints.clear()
 
 
+def events_of(rounds):
+    """The events of a node whose worker fails in each round, as text."""
+    lines = []
+
+    def say(up, event, **fields):
+        when = f"2026-11-22T{10 + int(up) // 3600:02}:{int(up) // 60 % 60:02}:" \
+               f"{int(up) % 60:02}.000000Z"
+        lines.append(json.dumps({"time": when, "up_s": up, "event": event,
+                                 "run": "job", "node": "node0", **fields}) + "\n")
+    say(1, "connecting")
+    say(2, "joined")
+    for r in range(rounds):
+        at = {"round": r + 1, "rank": 0}
+        say(600 * r + 3, "sealed", **at, group_rank=0, nodes=1, world_size=8,
+            restarts=r)
+        say(600 * r + 4, "started", **at)
+        say(600 * r + 599, "failed", **at, tail="RuntimeError: " + 90 * "w",
+            text="rank 0 (pid 4711): signal 11 (SIGSEGV), core dumped")
+        say(600 * r + 600, "exited", **at)
+    return "".join(lines)
+
+
+def a_report_fits_on_paper(b, _):
+    """What is beside the sheet is not printed: here A4, with margins of 1 cm."""
+    with tempfile.NamedTemporaryFile("w", suffix=".html") as page:
+        subprocess.run([BUILD + "/ddpctl", "report", "-"], input=events_of(12),
+                       text=True, stdout=page, check=True)
+        b.size(round(190 / 25.4 * 96))
+        b.open("file://" + page.name)
+        b.until("document.querySelectorAll('td.why').length >= 24", "the rows")
+        b.medium("print")
+        try:
+            beside = b.run("""[...document.querySelectorAll('td, th, pre')].map(
+                e => [e.getBoundingClientRect().right - innerWidth, e.outerHTML])
+                .sort((x, y) => y[0] - x[0])[0]""")
+            assert beside[0] <= 0, beside
+        finally:
+            b.medium("")
+            leave(b)
+
+
 def leave(b):
     """So that the page does not ask servers that end."""
     b.open("about:blank")
@@ -551,7 +560,7 @@ TESTS = [each_state_has_its_cell, a_run_tells_its_story,
          time_goes_to_its_part, the_gone_are_forgotten, many_nodes_are_groups,
          texts_are_only_texts, it_fits_narrow_and_wide_screens,
          light_and_dark_can_be_read, the_keyboard_goes_everywhere,
-         screen_readers_are_told, the_policy_holds,
+         screen_readers_are_told, the_policy_holds, a_report_fits_on_paper,
          a_kill_is_seen_within_a_second, others_cannot_use_the_page_of_ddpctl,
          orders_are_given_after_a_question]
 

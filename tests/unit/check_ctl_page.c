@@ -201,7 +201,7 @@ static const struct {
 } refusals[] = {
     {"HTTP/1.1 403 Forbidden\r\n\r\n", "the rendezvous needs a token"},
     {"HTTP/1.1 503 Service Unavailable\r\n\r\n", "as many look on"},
-    {"HTTP/1.1 404 Not Found\r\n\r\n", "older than this ddpctl"},
+    {"HTTP/1.1 404 Not Found\r\n\r\n", "is no rendezvous (--endpoint)"},
     {"HTTP/1.1 200 OK\r\n\r\n", "older than this ddpctl"},
     {"HTTP/1.1 5x3\r\n\r\n", "older than this ddpctl"},
     {"\r\n\r\n", "older than this ddpctl"},

@@ -120,8 +120,7 @@ static void check_lines(void)
 
 #define BAR                                                                    \
     "\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88" \
-    "\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\xe2\x96\x88\xe2\x96\x92\xe2\x96\x92" \
-    "\xe2\x96\x91"
+    "\xe2\x96\x88\xe2\x96\x92\xe2\x96\x91"
 
 /* Line by line, but the empty ones. */
 START_TEST(test_picture_of_a_run_says_all)
@@ -138,8 +137,7 @@ START_TEST(test_picture_of_a_run_says_all)
         "    | four",
         "  train.py, round 3 up 20 s",
         "  [" BAR
-        "] goodput 75 % of 1 min; waiting 15 s, detection 2 s, restarts "
-        "\xe2\x80\xa6",
+        "] goodput 75.0 % of 1 min; waiting 15 s, detection 2 s, restarts 8 s",
         "  1 step done twice",
         "  steps 40 to 60, 12.3 a second, slowest: rank 5 on n10 (40)",
         "  epoch 4, 3 of 3 voters answer",
@@ -161,6 +159,21 @@ START_TEST(test_picture_of_a_run_says_all)
     for (char *at = strtok(page, "\n"); at != NULL; at = strtok(NULL, "\n"))
         ck_assert_str_eq(at, lines[n++]);
     ck_assert_uint_eq(n, sizeof(lines) / sizeof(lines[0]));
+}
+END_TEST
+
+/* The bar gives way to the numbers; they are those of the column. */
+START_TEST(test_picture_of_goodput_cuts_no_number)
+{
+    static const char number[] = "goodput 75.0 % of 1 min; waiting 15 s, "
+                                 "detection 2 s, restarts 8 s\n";
+    take(HEAD RUN("job42", "active", ALL_TOLD NODES) "]}");
+    for (int width = 160; width >= 72; width--) {
+        p.style.width = width;
+        draw();
+        ck_assert_msg(has(number) && has("75.0 %  "), "%d: %s", width, page);
+        ck_assert_int_eq(has("] goodput"), width >= 76);
+    }
 }
 END_TEST
 
@@ -382,6 +395,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_picture_of_a_run_says_all);
+    tcase_add_test(tc, test_picture_of_goodput_cuts_no_number);
     tcase_add_test(tc, test_picture_leaves_out_what_is_not_told);
     tcase_add_loop_test(tc, test_picture_fits_every_terminal, 0, SIZES);
     tcase_add_test(tc, test_picture_sorts_by_what_keys_say);

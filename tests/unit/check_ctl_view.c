@@ -105,8 +105,9 @@ START_TEST(test_view_of_goodput)
                                         GOODPUT("0"), GOODPUT("\"x\"")};
     ck_assert_int_eq(show(GOODPUT("0.925")), 1);
     (void)lines_fit(&view.style, page);
-    ck_assert(has("\n  goodput 92 % of 20 min; waiting 1 min, detection 20 s, "
-                  "restarts 10 s\n  1 step done twice\n"));
+    ck_assert(
+        has("\n  goodput 92.5 % of 20 min; waiting 1 min, detection 20 s, "
+            "restarts 10 s\n  1 step done twice\n"));
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         ck_assert_int_eq(show(wrong[i]), 1);
         ck_assert(!has("goodput"));
@@ -122,7 +123,7 @@ START_TEST(test_view_of_goodput_shows_milliseconds)
                                    "\"waited_s\":0.668,\"detect_s\":0.0004,"
                                    "\"restart_s\":0.0369,\"share\":0.8}") "]}"),
                      1);
-    ck_assert(has("\n  goodput 80 % of 3 s; waiting 0.67 s, detection 0 s, "
+    ck_assert(has("\n  goodput 80.0 % of 3 s; waiting 0.67 s, detection 0 s, "
                   "restarts 0.037 s\n"));
 }
 END_TEST

@@ -69,6 +69,22 @@ has_not '<b>' out
 has_not '<script' out
 has "default-src 'none'" out
 
+has_not 'do not tell the end' out
+for name in a b; do
+    grep -v '"end"\|"done"' events.$name >early.$name
+done
+report 0 early.a early.b
+has 'no launcher told its end' out
+has 'The files do not tell the end of the run' out
+
+# A crash of the machine can leave NULs.
+report 0 --json events.a events.b
+mv out whole
+sed 's/^/\x00/' events.a >hole
+head -c 70000 /dev/zero >>hole
+report 0 --json hole events.b
+cmp whole out || fail 'NULs hide events'
+
 head -c -20 events.a >torn
 report 0 torn - <events.b
 has '1 file ends with a last line that is not whole' out

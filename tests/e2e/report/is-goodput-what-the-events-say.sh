@@ -38,7 +38,7 @@ ends_with 0 b
 has '^ddprun_run_goodput_ratio{run="none"} 0\.[0-9]*$' metrics
 has '^ddprun_run_seconds{run="none",part="ran"} [0-9.]*$' metrics
 has '^ddprun_run_step{run="none"} [0-9]*$' metrics
-has '^  goodput [0-9]* % of .*; waiting ' ctl.out
+has '^  goodput [0-9.]* % of .*; waiting ' ctl.out
 has '^  [0-9]* steps* done twice' ctl.out
 has "run 'none': 1 restart, 2 rounds here; .*, goodput [0-9]* %, lost to" a.err
 for name in a b; do

@@ -29,7 +29,7 @@ for open in '' --open_metrics; do
         ask refused "$path" && fail "$path is shown"
         has '^403$' refused.got
         has token refused.got
-        has ddpctl refused.got
+        has 'by ddpctl page' refused.got
         has_not secretjob refused.got
     done
     if [ -n "$open" ]; then
