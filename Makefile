@@ -139,7 +139,7 @@ CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clo
 	hostlist hosts hostfile cpu_bind whole_step)
 LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
-	pipe_probe stacks flight first_progress file_timer) \
+	pipe_probe stacks flight gate first_progress file_timer) \
 	$(call of,launcher/report,report exits words json event_log may_die \
 	new_file try_files) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \

@@ -77,6 +77,7 @@ struct workers {
     struct mpi *mpi;           /* NULL: --mpi=none */
     int memory_fd;             /* for their snapshots; -1: none */
     int trouble_fd[2];         /* children that could not exec */
+    struct gate *gate;         /* NULL: there are CPUs for all workers */
     bool paused;
     bool stopping;  /* workers of this round were asked to go */
     bool pipe_told; /* that no pipe can be made for PyTorch */
@@ -147,6 +148,10 @@ struct workers *workers_new(uv_loop_t *loop,
     if (errfile_init(&workers->errfile, conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     workers->mpi = mpi_new(loop, conf, &mpi_handler, workers);
+    struct cpus cpus;
+    cpus_allowed(&cpus);
+    if (conf->nproc > cpus_count(&cpus))
+        workers->gate = gate_new();
     return workers;
 }
 
@@ -439,6 +444,7 @@ static int start_one(struct workers *workers,
         .err_fd = ends.err,
         .keep_fd = mpi.pmi,
         .env_fd = mpi.env,
+        .gate = workers->gate,
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
         .watched = is_watched(workers),
@@ -479,6 +485,23 @@ void workers_set_taker(struct workers *workers, workers_taker taker, void *ctx)
     workers->taker_ctx = ctx;
 }
 
+static int start_all(struct workers *workers,
+                     const struct msg_world *world,
+                     int *started,
+                     struct ddp_err *err)
+{
+    for (*started = 0; *started < workers->conf->nproc; ++*started) {
+        ddp_assert(workers->live[*started] == NULL);
+        if (start_one(workers, world, *started, err) == 0)
+            continue;
+        mailbox_close(&workers->mailboxes[*started]);
+        output_worker_ended(workers->output, *started);
+        advise(workers, err);
+        return -1;
+    }
+    return 0;
+}
+
 int workers_start(struct workers *workers,
                   const struct msg_world *world,
                   int *started,
@@ -492,15 +515,11 @@ int workers_start(struct workers *workers,
     mpi_round(workers->mpi, world);
     if (workers->oom.path[0] == '\0')
         oom_init(&workers->oom);
-    for (*started = 0; *started < workers->conf->nproc; ++*started) {
-        ddp_assert(workers->live[*started] == NULL);
-        if (start_one(workers, world, *started, err) == 0)
-            continue;
-        mailbox_close(&workers->mailboxes[*started]);
-        output_worker_ended(workers->output, *started);
-        advise(workers, err);
+    gate_close(workers->gate);
+    int rc = start_all(workers, world, started, err);
+    gate_open(workers->gate);
+    if (rc != 0)
         return -1;
-    }
     if (workers->paused)
         workers_pause(workers, true);
     return 0;

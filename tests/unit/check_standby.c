@@ -5,7 +5,7 @@
 /* links: launcher/standby/command launcher/standby/same_env */
 /* links: launcher/standby/order launcher/standby/runner */
 /* links: launcher/standby/learn launcher/standby/prefetch launcher/hw/cpus */
-/* links: launcher/worker/spawn launcher/worker/env launcher/worker/mailbox */
+/* links: launcher/worker/spawn launcher/worker/gate launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/proc/pidfd launcher/proc/procfs launcher/proc/aborts */
 /* links: launcher/proc/cgroup */
