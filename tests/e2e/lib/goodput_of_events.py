@@ -22,13 +22,16 @@ def when(event):
 events = [json.loads(line) for name in files for line in open(name)]
 rounds = {}
 for e in events:
-    r = rounds.setdefault(e.get("round", 0), {"started": [], "over": []})
+    r = rounds.setdefault(e.get("round", 0),
+                          {"started": [], "over": [], "died": []})
     if e["event"] == "sealed":
         r["world"] = e["world_size"]
     if e["event"] == "started":
         r["started"].append(when(e))
-    if e["event"] in ("failed", "stopped", "leaving", "done"):
+    if e["event"] in ("failed", "stopped", "leaving", "fenced", "done"):
         r["over"].append((e["event"], when(e)))
+    if e["event"] == "exited" and e.get("exit_code") != 0:
+        r["died"].append(when(e))
 rounds.pop(0, None)
 begin = min(when(e) for e in events if e["event"] == "joined")
 last = rounds[max(rounds)]
@@ -39,8 +42,11 @@ ran = 0
 for number, r in sorted(rounds.items()):
     if len(r["started"]) < r["world"]:
         continue  # it was over before
-    bad = [t for kind, t in r["over"] if kind != "done"]
-    ran += (min(bad) if bad else end) - max(r["started"])
+    # A node without a server cannot say that the round is over when its workers,
+    # whose peers are dead, end by themselves.
+    bad = [t for kind, t in r["over"] if kind != "done"] or r["died"]
+    r["ran"] = (min(bad) if bad else end) - max(r["started"])
+    ran += r["ran"]
 wall = end - begin
 told = json.load(open(report))["goodput"]
 room = wall / 100 + 0.1
@@ -56,4 +62,9 @@ if abs(parts - told["wall_s"]) > 0.004:  # four spans, cut to milliseconds
     wrong.append(("sum", told["wall_s"], parts))
 for name, by_events, by_report in wrong:
     print(f"no: {name}: {by_events:.3f} s by the events, {by_report:.3f} s told")
+for number, r in sorted(rounds.items()) if wrong else ():
+    over = ", ".join(f"{kind} {t - begin:.3f}" for kind, t in sorted(
+        r["over"] + [("died", t) for t in r["died"]], key=lambda o: o[1]))
+    print(f"round {number}: ran {r.get('ran', 0):.3f} s, started until"
+          f" {max(r['started'], default=begin) - begin:.3f}: {over}")
 sys.exit(len(wrong) > 0)
