@@ -17,7 +17,7 @@ for most in 2 3; do
     port=$(free_port)
     come()
     {
-        node "$1" --nnodes=2:$most --max_restarts=1 --shutdown_timeout=6 \
+        node "$1" --nnodes=2:$most --max_restarts=1 --shutdown_timeout=6 --failure_grace=6 \
             --scale_interval=0 --rdzv_endpoint="127.0.0.1:$port" \
             --rdzv_conf=last_call_timeout=0 ./slow
         wait_listener "$port"
