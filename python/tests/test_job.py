@@ -116,7 +116,7 @@ def test_killed_agents_and_nodes_cost_a_step_and_no_bit(ddprun: Start, undisturb
             os.kill(victim.process.pid, signal.SIGKILL)
         for pid in agents:
             os.kill(pid, signal.SIGKILL)
-        victim.process.wait(30)
+        victim.process.wait(60)
         alive[i % 2] = node(f"{'ab'[i % 2]}{i + 1}")
         jobs.append(alive[i % 2])
         wait_step(jobs, seen, starts=i + 2)

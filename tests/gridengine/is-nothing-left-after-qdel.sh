@@ -11,12 +11,12 @@ workers()
     pgrep -fc '^a-worker 300'
 }
 
-# eventually COMMAND...: within 20 s.
+# eventually COMMAND...: within a minute.
 eventually()
 {
     i=0
     until "$@"; do
-        [ $((i += 1)) -le 200 ] || return 1
+        [ $((i += 1)) -le 600 ] || return 1
         sleep 0.1
     done
 }

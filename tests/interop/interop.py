@@ -124,7 +124,7 @@ def free_port():
             return port
 
 
-def eventually(check, seconds=20, what="it does not come"):
+def eventually(check, seconds=60, what="it does not come"):
     until = time.monotonic() + seconds
     while not (answer := check()):
         if time.monotonic() > until:
@@ -144,7 +144,7 @@ def start(name, *command, on=None, **env):
     return started[name]
 
 
-def wait_log(text, name, count=1, seconds=30):
+def wait_log(text, name, count=1, seconds=60):
     eventually(lambda: log(name).count(text) >= count or
                started[name].poll() is not None and "ended", seconds,
                f"'{text}' does not come in {name}.log")
@@ -176,7 +176,7 @@ def done():
     for name, process in started.items():
         if process.poll() is None:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
     nothing_left()
 
 

@@ -19,19 +19,30 @@ static inline int suite_slow(void)
     return times < 1 || times > 100 ? 1 : (int)times;
 }
 
+/* For what share of the last 10 s processes waited for `what` (cpu, io), in
+ * percent; 0 if the kernel does not say (CONFIG_PSI). */
+static inline double suite_pressure(const char *what)
+{
+    char path[32];
+    double percent = 0;
+    (void)snprintf(path, sizeof(path), "/proc/pressure/%s", what);
+    FILE *f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "some avg10=%lf", &percent) != 1)
+        percent = 0;
+    (void)fclose(f); /* read only */
+    return percent;
+}
+
 /* A limit in us for what takes some time: it grows as all here is slower, and
- * if others use the machine as well, up to three times, by the share of the
- * last 10 s in which processes waited for a CPU. */
+ * if others use the machine as well, up to three times, by the share of time in
+ * which processes waited for a CPU or for a disk. */
 static inline int64_t suite_room_us(int64_t us)
 {
-    double percent = 0;
-    FILE *f = fopen("/proc/pressure/cpu", "re");
-    if (f != NULL) {
-        if (fscanf(f, "some avg10=%lf", &percent) != 1)
-            percent = 0;
-        (void)fclose(f); /* read only */
-    }
-    return (int64_t)((double)(us * suite_slow()) * (1 + percent / 100));
+    double percent = suite_pressure("cpu") + suite_pressure("io");
+    percent = percent > 100 ? 100 : percent;
+    return (int64_t)((double)(us * suite_slow()) * (1 + percent / 50));
 }
 
 /* Runs and frees the suite, as loud as CK_VERBOSITY says. Returns what main

@@ -10,9 +10,9 @@ network na nb nc
 
 program="$BASICS loop" options=
 start 2 2 2
-wait_for '^around: 6$' na.out 20
+wait_for '^around: 6$' na.out 30
 begin nc 2 2
-wait_for 'waits as a spare' nc.err 20
+wait_for 'waits as a spare' nc.err 30
 kill_node nb
 ends_with 0 na 30
 ends_with 0 nc 30
@@ -22,7 +22,7 @@ nothing_left
 
 options=--rdzv_conf=heartbeat_timeout=2,last_call_timeout=30
 start 2:3 2 2 2
-wait_for '^around: 15$' na.out 20
+wait_for '^around: 15$' na.out 30
 cut_off nc
 ends_with 0 na 30
 ends_with 0 nb 30

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-LIMIT_S = 30
+LIMIT_S = 60
 QUIET = ("--headless=new", "--remote-debugging-pipe", "--no-first-run",
          "--no-default-browser-check", "--disable-gpu", "--disable-extensions",
          "--disable-background-networking", "--disable-component-update",

@@ -53,7 +53,7 @@ class Job:
     def serve(self):
         p = self.start("daemon", BUILD + "/ddprdzvd",
                        f"--listen=127.0.0.1:{self.port}", *self.secret)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while time.monotonic() < end:
             with socket.socket() as s:
                 if s.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -88,7 +88,7 @@ class Job:
                 p.terminate()
         for p in self.processes:
             try:
-                p.wait(20)
+                p.wait(60)
             except subprocess.TimeoutExpired:
                 p.kill()
         self.folder.cleanup()
@@ -371,7 +371,7 @@ def the_policy_holds(b, fake):
         document.body.append(i); document.body.setAttribute('style', 'color:red');
         })()""")
     assert b.run("typeof hacked") == "undefined"
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while len(b.complaints) < 3 and time.monotonic() < until:
         b.run("1")
         time.sleep(0.05)
@@ -473,7 +473,7 @@ def ask(url, path, method="GET", **fields):
     fields.setdefault("Host", host)
     request = f"{method} {path} HTTP/1.1\r\n" + "".join(
         f"{k.replace('_', '-')}: {v}\r\n" for k, v in fields.items()) + "\r\n"
-    with socket.create_connection(host.split(":"), timeout=20) as s:
+    with socket.create_connection(host.split(":"), timeout=60) as s:
         s.sendall(request.encode())
         got = b""
         while b"\r\n\r\n" not in got or len(got) < 300:

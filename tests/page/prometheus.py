@@ -15,7 +15,7 @@ import urllib.request
 
 BUILD = os.path.abspath(sys.argv[1])
 TREE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
-LIMIT_S = 40
+LIMIT_S = 80
 # Steps; the first round of rank 1 ends by a failure.
 WORKER = """
 step=0

@@ -186,8 +186,8 @@ static void lead(int which)
 START_TEST(test_redirect_tells_the_other_endpoints)
 {
     lead(1);
-    ck_assert(run_until(&places[0].said, 2, 5000));
-    ck_assert(run_until(&places[2].said, 2, 5000));
+    ck_assert(run_until(&places[0].said, 2, 20000));
+    ck_assert(run_until(&places[2].said, 2, 20000));
     ck_assert_int_eq(places[1].said, 0);
     const struct msg *m = &places[2].last;
     ck_assert_int_eq(m->kind, MSG_KIND_serves);
@@ -210,7 +210,7 @@ START_TEST(test_redirect_finds_an_endpoint_that_comes_back)
     lead(-1);
     (void)run_until(&places[0].said, 1, 200);
     open_place(&places[0]);
-    ck_assert(run_until(&places[0].said, 1, 2500));
+    ck_assert(run_until(&places[0].said, 1, 20000));
 }
 END_TEST
 
@@ -220,7 +220,7 @@ START_TEST(test_redirect_ends_with_its_reason)
     struct msg m = {.kind = MSG_KIND_end};
     conf.endpoints_len = 1;
     lead(-1);
-    ck_assert(run_until(&places[0].said, 1, 2500));
+    ck_assert(run_until(&places[0].said, 1, 20000));
     switch (_i) {
     case 0:
         hear(world(MSG_VOTERS_MAX));
@@ -239,7 +239,7 @@ START_TEST(test_redirect_ends_with_its_reason)
         redirect_connected(&redirect, "127.0.0.1", places[0].port, 0);
         hear(office());
     }
-    ck_assert(run_until(&places[0].ended, 1, 2000));
+    ck_assert(run_until(&places[0].ended, 1, 20000));
     ck_assert(!places[0].orderly);
     int said = places[0].said;
     ck_assert(!run_until(&places[0].said, said + 1, 1300));
@@ -258,9 +258,9 @@ START_TEST(test_redirect_passes_on_that_an_older_instance_is_elsewhere)
     conf.endpoints_len = 1;
     n_relayed = 0;
     lead(-1);
-    ck_assert(run_until(&places[0].said, 1, 2500));
+    ck_assert(run_until(&places[0].said, 1, 20000));
     conn_send(places[0].conn, &m);
-    ck_assert(run_until(&n_relayed, 1, _i == 2 ? 300 : 2500) == (_i < 2));
+    ck_assert(run_until(&n_relayed, 1, _i == 2 ? 300 : 20000) == (_i < 2));
     if (_i == 2)
         return;
     (void)snprintf(at, sizeof(at), "127.0.0.1:%d", places[0].port);
@@ -317,7 +317,7 @@ START_TEST(test_witness_stands_at_two_voters)
     begin_witness(-1);
     for (int i = 1; i < PLACES; i++) {
         char end[CONN_END_MAX];
-        ck_assert(run_until(&places[i].said, 1, 3000));
+        ck_assert(run_until(&places[i].said, 1, 20000));
         const struct msg *m = &places[i].last;
         ck_assert_int_eq(m->kind, MSG_KIND_witness);
         ck_assert_str_eq(m->witness.run, "run");
@@ -339,8 +339,8 @@ END_TEST
 START_TEST(test_witness_stands_at_the_next_endpoint)
 {
     begin_witness(1);
-    ck_assert(run_until(&places[2].said, 1, 3000));
-    ck_assert(run_until(&places[1].said, 1, 3000));
+    ck_assert(run_until(&places[2].said, 1, 20000));
+    ck_assert(run_until(&places[1].said, 1, 20000));
     ck_assert_int_eq(witness.callers[0].at.port, places[2].port);
     ck_assert_int_eq(witness.callers[1].at.port, places[1].port);
 }
@@ -350,11 +350,11 @@ END_TEST
 START_TEST(test_witness_goes_without_a_farewell)
 {
     begin_witness(-1);
-    ck_assert(run_until(&places[1].said, 1, 3000));
-    ck_assert(run_until(&places[2].said, 1, 3000));
+    ck_assert(run_until(&places[1].said, 1, 20000));
+    ck_assert(run_until(&places[2].said, 1, 20000));
     witness_connected(&witness, false, -1);
     for (int i = 1; i < PLACES; i++) {
-        ck_assert(run_until(&places[i].ended, 1, 2000));
+        ck_assert(run_until(&places[i].ended, 1, 20000));
         ck_assert(!places[i].orderly);
     }
 }
@@ -415,7 +415,7 @@ int main(void)
 {
     Suite *suite = suite_create("callers");
     TCase *tc = tcase_create("net");
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_redirect_tells_the_other_endpoints);
     tcase_add_test(tc, test_redirect_finds_an_endpoint_that_comes_back);

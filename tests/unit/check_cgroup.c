@@ -23,7 +23,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
-#define KILLED_MS 1000
+#define KILLED_MS 20000
 #define SPARED_MS 20 /* that one is looked at which was not to be killed */
 #define HELD      2  /* the parent's folder, and the pipe to the janitor */
 
@@ -104,7 +104,7 @@ static void judge(const struct fault_run *r, void *ctx)
     ck_assert_msg(end == DONE || end == NOT_MADE ||
                       (end == NOT_KILLED && r->struck),
                   "%s: end %d: %s", r->plan, end, r->err);
-    for (int i = 0; i < 200 && r->err[0] == '/' && stat(r->err, &st) == 0; i++)
+    for (int i = 0; i < 4000 && r->err[0] == '/' && stat(r->err, &st) == 0; i++)
         (void)usleep(5000);
     ck_assert_msg(r->err[0] != '/' || stat(r->err, &st) != 0, "%s: %s stays",
                   r->plan, r->err);

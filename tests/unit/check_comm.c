@@ -340,7 +340,7 @@ static struct survivors kill_one(int world, int victim, size_t count)
     int64_t waited_us[RT_RANKS_MAX];
     pid_t pids[RT_RANKS_MAX];
     pid_t store = rt_world_start(world, until_error, &doom, pids);
-    for (int i = 0; i < 5000 && b->steps < 3; i++)
+    for (int i = 0; i < 30000 && b->steps < 3; i++)
         (void)usleep(1000);
     ck_assert_int_ge(b->steps, 3);
     for (int i = 0; i < world; i++)
@@ -370,7 +370,8 @@ START_TEST(test_comm_killed_rank_all_others_fail_soon)
     for (int run = 0; run < 24; run++) {
         int world = 3 + run % 3;
         struct survivors s = kill_one(world, run % world, counts[run % 4]);
-        ck_assert_msg(s.last_us - s.waited_us <= SOON_MS * 1000 * suite_slow(),
+        ck_assert_msg(s.last_us - s.waited_us <=
+                          suite_room_us(SOON_MS * MONO_MS),
                       "run %d: %.1f ms, of which %.1f without a CPU", run,
                       (double)s.last_us / 1000, (double)s.waited_us / 1000);
         max = s.last_us > max.last_us ? s : max;
@@ -433,7 +434,7 @@ START_TEST(test_comm_stopped_rank_is_waited_for)
 {
     struct board *b = rt_shared(sizeof(struct board));
     pid_t pids[3], store = rt_world_start(3, reduce_slowly, b, pids);
-    for (int i = 0; i < 5000 && b->steps < 3; i++)
+    for (int i = 0; i < 30000 && b->steps < 3; i++)
         (void)usleep(1000);
     ck_assert_int_eq(kill(pids[1], SIGSTOP), 0);
     (void)usleep(500000);
@@ -583,7 +584,7 @@ static Suite *comm_suite(void)
 {
     Suite *s = suite_create("comm");
     TCase *t = tcase_create("work");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_comm_allreduce_any_world_and_size_sums, 1, 6);
     tcase_add_loop_test(t, test_comm_allreduce_same_bits_on_all_ranks_and_runs,
                         3, 6);
@@ -595,7 +596,7 @@ static Suite *comm_suite(void)
     tcase_add_test(t, test_comm_bad_arguments_do_no_harm);
     suite_add_tcase(s, t);
     t = tcase_create("trouble");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_comm_killed_rank_all_others_fail_soon);
     tcase_add_test(t, test_comm_death_is_seen_while_waiting_for_another);
     tcase_add_test(t, test_comm_stopped_rank_is_waited_for);

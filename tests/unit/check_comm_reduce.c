@@ -265,7 +265,7 @@ int main(void)
 {
     Suite *s = suite_create("comm_reduce");
     TCase *t = tcase_create("all");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_reduce_small_floats_are_the_nearest, 0,
                         FORMATS);
     tcase_add_loop_test(t, test_reduce_small_floats_are_divided, 0, FORMATS);

@@ -21,7 +21,7 @@
 #include "worker_rt/ddp.h"
 
 #define RANKS       8
-#define DEADLINE_MS 8000
+#define DEADLINE_MS 20000
 #define SOON_MS     100 /* ddp.h: for all survivors' errors */
 
 /* -- words that get lost --------------------------------------------------- */
@@ -127,7 +127,7 @@ static int64_t run(struct board *b, unsigned killed)
     for (int i = 0; i < RANKS; i++)
         pids[i] = rt_rank_start(i, RANKS, port, 1, until_error, b);
     int steps = b->busy < 0 ? 3 : 20;
-    for (int i = 0; i < 5000 && b->steps < steps; i++)
+    for (int i = 0; i < 30000 && b->steps < steps; i++)
         (void)usleep(1000);
     ck_assert_int_ge(b->steps, steps);
     for (int i = 0; i < RANKS; i++)
@@ -179,7 +179,7 @@ START_TEST(test_wire_killed_rank_is_named_by_all)
     printf("check_comm_wire: killed one of %d ranks 16 times, the last "
            "survivor's error came after %.1f ms on a CPU at most\n",
            RANKS, (double)max_us / 1000);
-    ck_assert_int_le(max_us, SOON_MS * 1000 * suite_slow());
+    ck_assert_int_le(max_us, suite_room_us(SOON_MS * MONO_MS));
 }
 END_TEST
 
@@ -207,7 +207,7 @@ START_TEST(test_wire_several_killed_only_dead_are_named)
     for (size_t k = 0; k < sizeof(masks) / sizeof(masks[0]); k++) {
         struct board *b = new_board(k % 2 == 0 ? 10 : 100003);
         int64_t us = run(b, masks[k]);
-        ck_assert_int_le(us, SOON_MS * 1000 * suite_slow());
+        ck_assert_int_le(us, suite_room_us(SOON_MS * MONO_MS));
         for (int r = 0; r < RANKS; r++) {
             bool right = (masks[k] & 1u << r) != 0;
             for (int v = 0; v < RANKS && !right; v++)
@@ -228,7 +228,7 @@ START_TEST(test_wire_lost_words_blame_their_speaker)
         b->mischief = (enum mischief)(CUT + k % (MISCHIEFS - 1));
         int victim = b->muddler == 5 ? 4 : 5;
         int64_t us = run(b, 1u << victim);
-        ck_assert_int_le(us, SOON_MS * 1000 * suite_slow());
+        ck_assert_int_le(us, suite_room_us(SOON_MS * MONO_MS));
         for (int r = 0; r < RANKS; r++)
             ck_assert_msg(r == victim || is_blamed(b, r, victim, "died") ||
                               is_blamed(b, r, b->muddler, "died"),
@@ -384,7 +384,7 @@ static Suite *comm_wire_suite(void)
 {
     Suite *s = suite_create("comm_wire");
     TCase *t = tcase_create("blame");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_wire_killed_rank_is_named_by_all);
     tcase_add_test(t, test_wire_busy_rank_is_told_later);
     tcase_add_test(t, test_wire_several_killed_only_dead_are_named);

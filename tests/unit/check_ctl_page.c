@@ -277,7 +277,7 @@ int main(void)
     suite_add_tcase(suite, tc);
     tc = tcase_create("net");
     tcase_add_checked_fixture(tc, start, end);
-    tcase_set_timeout(tc, 20);
+    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, test_page_refused_by_the_rendezvous_says_why, 0,
                         sizeof(refusals) / sizeof(refusals[0]));
     tcase_add_loop_test(tc, test_page_left_by_the_browser_leaves_the_rendezvous,

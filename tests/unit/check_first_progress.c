@@ -26,7 +26,7 @@
 
 #define CALLS_MAX 8
 #define PID       4711
-#define LIMIT_MS  2000
+#define LIMIT_MS  6000
 
 enum end {
     TOLD,

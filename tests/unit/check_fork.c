@@ -92,7 +92,7 @@ int main(void)
 {
     Suite *s = suite_create("fork");
     TCase *t = tcase_create("children");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_fork_child_does_not_hide_its_parents_death);
     suite_add_tcase(s, t);
     return suite_run(s);

@@ -24,7 +24,7 @@
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
-#define LIMIT_US (5 * MONO_S)
+#define LIMIT_US (30 * MONO_S)
 
 static struct console out, err_to;
 
@@ -478,7 +478,7 @@ int main(void)
     Suite *s = suite_create("front_child");
     TCase *t = tcase_create("child");
     TCase *faults = fault_case(s, "faults", 120);
-    tcase_set_timeout(t, 20);
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, scratch_enter, scratch_leave);
     tcase_add_test(t, test_child_gets_orders_and_is_shown);
     tcase_add_test(t, test_streams_begin_a_new_line_behind_an_unfinished_one);

@@ -405,7 +405,7 @@ int main(int argc, char *argv[])
         return status;
     Suite *s = suite_create("front_proxy");
     TCase *t = tcase_create("proxy");
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_unchecked_fixture(t, job_setup, scratch_leave);
     tcase_add_test(t, test_proxy_says_what_it_does);
     tcase_add_test(t, test_proxy_says_the_end_when_the_front_end_reads_again);

@@ -38,7 +38,7 @@
 #define STATUS    7 /* the agent's */
 #define NO_START  71
 #define LEASE_US  (1 * MONO_MS)
-#define PATIENCE  2000 /* ms that a worker may outlive its lease */
+#define PATIENCE  20000 /* ms that a worker may outlive its lease */
 
 /* A worker in a session of its own, and a daemon that another one has left. */
 static void start_workers(pid_t pids[2])

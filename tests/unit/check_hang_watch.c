@@ -173,7 +173,7 @@ START_TEST(test_hang_watch_tells_who_stands_and_where)
 {
     char stacks[4000], want[64];
     ck_assert(start());
-    run_for(5000);
+    run_for(30000);
     ck_assert_int_eq(told, 1);
     ck_assert_msg(strstr(text, "(--hang_timeout=0.02); its stacks are in ") !=
                       NULL,
@@ -198,7 +198,7 @@ START_TEST(test_hang_watch_spares_who_moves_or_is_stopped)
     run_for(400);
     ck_assert_int_eq(told, 0);
     hang_watch_pause(watch, false);
-    run_for(5000);
+    run_for(30000);
     ck_assert_int_eq(told, 1);
     stop();
 }
@@ -236,7 +236,7 @@ static int run(void *ctx)
     (void)unlink("stacks.txt");
     if (!start())
         return HURT_TEST;
-    run_for(5000);
+    run_for(30000);
     stop();
     int after = fault_descriptors();
     fault_end();

@@ -74,10 +74,10 @@ static void reap(void)
         health_helper_ended(health);
 }
 
-/* Until it is told, or 8 s. */
+/* Until it is told, or 30 s. */
 static void check_with(const char *command)
 {
-    int64_t until_us = mono_now_us() + 8 * MONO_S;
+    int64_t until_us = mono_now_us() + 30 * MONO_S;
     (void)snprintf(conf.health_check, sizeof(conf.health_check), "%s", command);
     told = 0;
     health_start(health, nobody, 0);

@@ -168,7 +168,7 @@ START_TEST(test_helper_dies_with_its_parent)
     ck_assert_int_eq(read(pair[0], &byte, 1), 1);
     ck_assert_int_eq(poll(&p, 1, 0), 0);
     ck_assert_int_eq(kill(parent, SIGKILL), 0);
-    ck_assert_int_eq(poll(&p, 1, 3000), 1);
+    ck_assert_int_eq(poll(&p, 1, 30000), 1);
     ck_assert_int_eq(read(pair[0], &byte, 1), 0);
 }
 END_TEST

@@ -541,7 +541,7 @@ int main(void)
     Suite *s = suite_create("keeper");
     TCase *t = tcase_create("disk");
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_keeper_bad_count_is_refused);
     tcase_add_test(t, test_keeper_disk_keeps_the_newest);
     tcase_add_test(t, test_keeper_disk_newest_round_first);
@@ -555,7 +555,7 @@ int main(void)
     suite_add_tcase(s, t);
     t = tcase_create("memory");
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_keeper_memory_outlives_the_worker);
     tcase_add_test(t, test_keeper_memory_newest_epoch_first);
     tcase_add_loop_test(t, test_keeper_later_is_what_it_was_when_settled, 0, 2);
@@ -567,7 +567,7 @@ int main(void)
     t = tcase_create("kills");
     tcase_set_tags(t, "many-forks");
     tcase_add_checked_fixture(t, keeper_place, keeper_leave);
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_keeper_killed_worker_costs_one_step, 0, 2);
     suite_add_tcase(s, t);
     return suite_run(s);

@@ -305,7 +305,7 @@ int main(void)
     Suite *s = suite_create("keeper_cuda");
     TCase *t = tcase_create("gpu");
     tcase_add_checked_fixture(t, make_dir, scratch_leave);
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_keeper_gpu_saves_what_stood_there, 0, 8);
     tcase_add_loop_test(t, test_keeper_gpu_room_is_what_was_given, 0, ROOMS);
     tcase_add_test(t, test_keeper_gpu_failure_is_told_and_does_no_harm);

@@ -20,6 +20,7 @@
 #include "tests/lib/suite.h"
 
 static char run[64];
+static int second_half = -1; /* closed, it ends */
 
 static void setup(void)
 {
@@ -45,16 +46,18 @@ static struct launch_record record_of(const char *agent)
  * second half, a child, lives on if `split`. */
 static pid_t launch(const char *agent, bool split, bool in_order)
 {
-    int ready[2];
+    int ready[2], lives[2];
     char c;
     ck_assert_int_eq(pipe(ready), 0);
+    ck_assert_int_eq(pipe(lives), 0);
     pid_t pid = fork();
     if (pid == 0) {
         struct launch_record mine = record_of(agent);
         launch_lock_take(run, "host", 1);
         launch_lock_write(&mine);
         if (split && fork() == 0) {
-            (void)sleep(1);
+            (void)close(lives[1]);
+            (void)!read(lives[0], &c, 1);
             _exit(0);
         }
         if (in_order)
@@ -66,6 +69,8 @@ static pid_t launch(const char *agent, bool split, bool in_order)
     ck_assert_int_eq(read(ready[0], &c, 1), 1);
     (void)close(ready[0]);
     (void)close(ready[1]);
+    (void)close(lives[0]);
+    second_half = lives[1];
     return pid;
 }
 
@@ -111,7 +116,9 @@ START_TEST(test_launch_lock_is_held_while_either_half_lives)
     end(launch("a", true, false));
     launch_lock_take(run, "host", 1);
     ck_assert_int_eq(launch_lock_dead(dead), 0);
-    (void)usleep(1300000);
+    ck_assert_int_eq(close(second_half), 0);
+    for (int ms = 0; ms < 20000 && launch_lock_dead(dead) == 0; ms++)
+        (void)usleep(1000);
     ck_assert_int_eq(launch_lock_dead(dead), 1);
     launch_lock_clear();
     launch_lock_drop();

@@ -32,7 +32,7 @@
 #include "tests/lib/store_world.h"
 #include "tests/lib/suite.h"
 
-#define WAIT_US (10 * MONO_S)
+#define WAIT_US (30 * MONO_S)
 #define INIT    "cmd=init pmi_version=1 pmi_subversion=1\n"
 #define INITED  "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
 #define OUT     "cmd=barrier_out rc=0 msg=success info=ok\n"
@@ -667,7 +667,7 @@ int main(void)
 {
     Suite *suite = suite_create("mpi");
     TCase *tc = tcase_create("sockets");
-    tcase_set_timeout(tc, 20);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_mpi_each_round_has_its_own_keys);
     tcase_add_loop_test(tc, test_mpi_junk_hurts_its_own_worker, 0,

@@ -76,7 +76,7 @@ static pid_t worker(const struct output_fds *ends)
 /* As launcher/loop does: -1: it did not end in time. */
 static int wait_for(struct output *o, pid_t pid)
 {
-    int64_t until_us = mono_now_us() + 6 * MONO_S;
+    int64_t until_us = mono_now_us() + 30 * MONO_S;
     int status = -1;
     while (mono_now_us() < until_us) {
         siginfo_t info = {.si_pid = 0};

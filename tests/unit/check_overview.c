@@ -432,7 +432,7 @@ int main(void)
 {
     Suite *suite = suite_create("overview");
     TCase *tc = tcase_create("fast");
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_overview_of_few_nodes_has_them_all);
     tcase_add_loop_test(tc, test_overview_of_many_nodes_has_groups, 0,

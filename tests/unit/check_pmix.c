@@ -30,7 +30,7 @@
 #include "tests/lib/store_world.h"
 #include "tests/lib/suite.h"
 
-#define WAIT_US (20 * MONO_S)
+#define WAIT_US (30 * MONO_S)
 #define WORKERS 2
 
 static uv_loop_t loop;
@@ -528,7 +528,7 @@ int main(void)
 {
     Suite *suite = suite_create("pmix");
     TCase *tc = tcase_create("server");
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_test(tc, test_pmix_workers_get_their_variables);
     tcase_add_loop_test(tc, test_pmix_broken_server_fails_the_round, 0,
@@ -544,7 +544,7 @@ int main(void)
     tc = tcase_create("nodes");
     /* The servers are forked beside the thread of the store. */
     tcase_set_tags(tc, "forked-threads");
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, scratch_leave);
     tcase_add_test(tc, test_pmix_nodes_fence);
     tcase_add_test(tc, test_pmix_nodes_direct_modex);

@@ -121,7 +121,7 @@ int main(void)
     Suite *suite = suite_create("preflight_probe");
     TCase *tc = tcase_create("bad texts");
     tcase_add_checked_fixture(tc, start, stop);
-    tcase_set_timeout(tc, 30);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_list_of_no_node_is_refused);
     tcase_add_test(tc, test_node_without_a_port_is_refused);
     tcase_add_test(tc, test_link_to_a_node_that_did_not_come_is_left_out);

@@ -191,7 +191,7 @@ static int finish(int before)
 {
     rdzv_client_finish(client);
     rdzv_client_server_kill(client);
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; i < 60000; i++) {
         (void)uv_run(&loop, UV_RUN_NOWAIT);
         if (fault_descriptors() == before)
             return HURT_DONE;
@@ -200,12 +200,12 @@ static int finish(int before)
     return HURT_LEAK;
 }
 
-/* Until the first is one more or the connection is lost, or for 8 s: a busy
+/* Until the first is one more or the connection is lost, or for 30 s: a busy
  * machine takes 3 to start a server. */
 static bool comes(const int *what)
 {
     int n = *what + 1, before = downs;
-    int64_t until_us = mono_now_us() + 8 * MONO_S;
+    int64_t until_us = mono_now_us() + 30 * MONO_S;
     while (*what < n && downs == before && mono_now_us() < until_us)
         (void)run_until(what, n, 1);
     return *what == n;
@@ -287,7 +287,7 @@ static void connect_fails(const char *why)
 {
     int before = downs;
     rdzv_client_connect(client, "", 0, 0);
-    ck_assert(run_until(&downs, before + 1, 4000));
+    ck_assert(run_until(&downs, before + 1, 20000));
     ck_assert_int_eq(ups, 0);
     ck_assert_msg(strstr(reason, why) != NULL, "%s", reason);
 }
@@ -341,7 +341,7 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
     ck_assert_int_eq(start(), 0);
     fault_plan("test:getifaddrs:1:EMFILE");
     rdzv_client_connect(client, "", 0, 0);
-    ck_assert(run_until(&downs, 1, 4000));
+    ck_assert(run_until(&downs, 1, 20000));
     ck_assert_msg(strstr(reason, "cannot find out whether 192.0.2.1 is an "
                                  "address of this node, which would serve "
                                  "there then: getifaddrs: Too many open "
@@ -350,7 +350,7 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
     ck_assert_int_eq(fault_struck(), 1);
     fault_end();
     rdzv_client_connect(client, "", 0, 0);
-    ck_assert(run_until(&downs, 2, 4000));
+    ck_assert(run_until(&downs, 2, 20000));
     ck_assert_msg(strstr(reason, "getifaddrs") == NULL, "%s", reason);
     ck_assert_int_eq(finish(fault_descriptors()), HURT_DONE);
 }
@@ -440,7 +440,7 @@ END_TEST
 /* Connects as an agent does, until its own launcher serves. */
 static void serve_at_last(void)
 {
-    int64_t until_us = mono_now_us() + 20 * MONO_S;
+    int64_t until_us = mono_now_us() + 30 * MONO_S;
     while (!rdzv_client_hosts(client) && mono_now_us() < until_us) {
         rdzv_client_connect(client, "", 0, 500);
         if (!comes(&ups))
@@ -481,7 +481,7 @@ START_TEST(test_client_leaves_the_endpoint_to_a_daemon_that_asked)
     ck_assert_int_ge(mono_now_us() - lost_us, 2900 * MONO_MS);
     ck_assert(give_back(port));
     ck_assert(comes(&downs));
-    for (int i = 0; i < 2000 && rdzv_client_server(client) > 0; i++)
+    for (int i = 0; i < 30000 && rdzv_client_server(client) > 0; i++)
         (void)run_until(&ups, ups + 1, 1);
     ck_assert_int_eq(rdzv_client_server(client), 0);
     rdzv_client_connect(client, "", 0, 500);
@@ -522,7 +522,7 @@ START_TEST(test_client_says_that_an_address_is_none)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         int before = downs;
         rdzv_client_connect(client, wrong[i], 0, 500);
-        ck_assert(run_until(&downs, before + 1, 1000));
+        ck_assert(run_until(&downs, before + 1, 20000));
         ck_assert_str_eq(reason, "the address that a server told is none");
     }
     ck_assert_int_eq(rdzv_client_server(client), 0);
@@ -554,7 +554,7 @@ START_TEST(test_client_gives_up_a_silent_host_in_time)
     ck_assert_int_eq(start(), 0);
     int64_t began_us = mono_now_us();
     rdzv_client_connect(client, "", 0, 300);
-    ck_assert(run_until(&downs, 1, 4000));
+    ck_assert(run_until(&downs, 1, 20000));
     ck_assert_int_ge(mono_now_us() - began_us, 250 * MONO_MS);
     ck_assert_int_lt(mono_now_us() - began_us, suite_room_us(2 * MONO_S));
     ck_assert_str_eq(reason, "no answer in 0.3 s");

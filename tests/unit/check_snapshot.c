@@ -624,7 +624,7 @@ static Suite *snapshot_suite(void)
     Suite *s = suite_create("snapshot");
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, make_dir, drop_dir);
-    tcase_set_timeout(t, 30);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_snapshot_saved_model_comes_back);
     tcase_add_test(t, test_snapshot_next_save_keeps_the_one_before);
     tcase_add_test(t, test_snapshot_save_after_a_killed_one_leaves_nothing);

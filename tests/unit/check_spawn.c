@@ -198,7 +198,7 @@ START_TEST(test_spawn_child_that_waits_keeps_nothing)
     ck_assert_int_eq(spawn_worker(&req, &pid, &pidfd, &err), 0);
     (void)close(high);
     struct pollfd hung_up = {.fd = ends[0]};
-    ck_assert_int_eq(poll(&hung_up, 1, 10000), 1);
+    ck_assert_int_eq(poll(&hung_up, 1, 30000), 1);
     ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
     (void)close(variables[1]);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);

@@ -38,7 +38,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 1
-#define LIMIT_MS  6000
+#define LIMIT_MS  30000
 
 enum end {
     TOLD,

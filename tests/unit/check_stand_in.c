@@ -24,13 +24,13 @@ START_TEST(test_stand_in_lets_go_when_it_is_asked)
         int fd = stand_in_listen(port);
         struct pollfd p = {.fd = fd, .events = POLLIN};
         (void)!write(ready[1], "x", 1);
-        (void)poll(&p, 1, 5000);
+        (void)poll(&p, 1, 30000);
         bool asked = stand_in_is_asked(fd);
         (void)usleep(100000); /* its last leases */
         _exit(asked ? 0 : 1);
     }
     ck_assert_int_eq(read(ready[0], &c, 1), 1);
-    ck_assert(stand_in_ask(port, 5000));
+    ck_assert(stand_in_ask(port, 30000));
     ck_assert_int_eq(waitpid(holder, &status, 0), holder);
     ck_assert_int_eq(status, 0);
 }
@@ -66,7 +66,7 @@ int main(void)
 {
     Suite *suite = suite_create("stand_in");
     TCase *t = tcase_create("stand_in");
-    tcase_set_timeout(t, 10);
+    tcase_set_timeout(t, 60);
     tcase_add_test(t, test_stand_in_lets_go_when_it_is_asked);
     tcase_add_test(t, test_stand_in_that_is_not_there_is_not_waited_for);
     tcase_add_test(t, test_stand_in_that_does_not_let_go_is_waited_for_shortly);

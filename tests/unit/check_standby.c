@@ -44,7 +44,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 3
-#define LIMIT     300 /* ticks */
+#define LIMIT     3000 /* ticks */
 #define TICK_MS   10
 #define IN_VAIN   20 /* ticks, in which none comes */
 #define MARK      "a worker from a standby"

@@ -23,7 +23,7 @@
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
 
-#define WAIT_US (5 * MONO_S)
+#define WAIT_US (30 * MONO_S)
 
 /* As a worker of PyTorch 1.13 says them: SET a to "old", and GET it. */
 #define SET "\x00\x02\0\0\0\0\0\0\0/a\x03\0\0\0\0\0\0\0old"

@@ -25,7 +25,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
-#define LIMIT_MS  5000
+#define LIMIT_MS  30000
 
 enum end {
     DONE,

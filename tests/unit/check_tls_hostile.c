@@ -471,7 +471,7 @@ static void add_cases(Suite *s, SFun hellos)
     suite_add_tcase(s, other);
     TCase *hostile = tcase_create("hostile bytes");
     tcase_add_checked_fixture(hostile, hellos, NULL);
-    tcase_set_timeout(hostile, 20);
+    tcase_set_timeout(hostile, 60);
     tcase_add_test(hostile, test_server_of_a_damaged_hello_fails);
     tcase_add_test(hostile, test_server_of_half_a_hello_waits);
     tcase_add_loop_test(

@@ -30,7 +30,7 @@
 
 static int64_t soon_us(void)
 {
-    return mono_after(mono_now_us(), 10 * MONO_S);
+    return mono_after(mono_now_us(), 30 * MONO_S);
 }
 
 static void setup(void)
@@ -127,7 +127,7 @@ START_TEST(test_tree_ask_is_obeyed)
     ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
     ck_assert_int_eq(tree_ask(&kept, 1, -1, true), 3);
     for (int tries = 0; tree_ask(&kept, 1, -1, false) > 0; tries++) {
-        ck_assert_int_lt(tries, 1000);
+        ck_assert_int_lt(tries, 20000);
         (void)usleep(1000);
     }
     ck_assert_int_eq(kill(kept, 0), 0);
@@ -156,8 +156,8 @@ START_TEST(test_tree_ask_asks_each_once)
     if (pid == 0) {
         (void)signal(SIGTERM, on_asked);
         (void)!write(ends[1], "x", 1);
-        (void)usleep(200 * 1000);
-        (void)usleep(200 * 1000);
+        (void)usleep(2000 * 1000); /* until it is asked */
+        (void)usleep(2000 * 1000);
         count = (char)asked;
         (void)!write(ends[1], &count, 1);
         _exit(0);
@@ -208,7 +208,7 @@ START_TEST(test_tree_kill_without_descriptors_leaves_nobody)
     (void)parent(false);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     int64_t began_us = mono_now_us();
-    int left = tree_kill(&kept, 1, -1, false, began_us + 5 * MONO_S);
+    int left = tree_kill(&kept, 1, -1, false, began_us + 30 * MONO_S);
     printf("measured: two generations, by number: %d ms\n",
            (int)((mono_now_us() - began_us) / MONO_MS));
     ck_assert_int_eq(left, 0);
@@ -380,7 +380,7 @@ int main(void)
     }
     Suite *suite = suite_create("tree");
     TCase *tc = tcase_create("slow");
-    tcase_set_timeout(tc, 40);
+    tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_tree_kill_leaves_nobody);
     tcase_add_test(tc, test_tree_kill_spares_the_kept);

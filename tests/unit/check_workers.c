@@ -40,7 +40,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 6
-#define LIMIT_MS  5000
+#define LIMIT_MS  30000
 
 enum end {
     DONE,

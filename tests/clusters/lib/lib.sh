@@ -38,7 +38,7 @@ has()
 
 comes()
 {
-    eventually 30 has "$@" ||
+    eventually 60 has "$@" ||
         fail "$1 lines with '$2' do not come in $3, but $(count "$2" "$3")"
 }
 
@@ -64,7 +64,7 @@ gone()
 # ended JOB: waits for its end.
 ended()
 {
-    eventually 40 gone "$1" || fail "job $1 does not end"
+    eventually 90 gone "$1" || fail "job $1 does not end"
 }
 
 # kill_machine NAME: all that runs there, slurmd too, by SIGKILL.

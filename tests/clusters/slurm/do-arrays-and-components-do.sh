@@ -24,7 +24,7 @@ is_waiting()
 {
     [ "$(squeue -h -r -j "$array" -o '%K %T')" = '1 PENDING' ]
 }
-eventually 20 is_waiting ||
+eventually 60 is_waiting ||
     fail "of the array there is $(squeue -h -r -j "$array" -o '%K %T')"
 is 0 'signal' task-0.out
 scancel "$array"

@@ -5,7 +5,7 @@
 . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 
 job=$(submit elastic -N3 --no-kill --wrap \
-    'ddprun --nnodes=2:3 ./worker 3; echo "status $?"')
+    'ddprun --nnodes=2:3 ./worker 12; echo "status $?"')
 comes 3 '^rank [0-2] of 3' elastic.out
 sleep 0.5
 kill_machine n3

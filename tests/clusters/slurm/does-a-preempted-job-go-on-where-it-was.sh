@@ -53,7 +53,7 @@ is_in_state()
 # waits JOB: until it is in the queue again.
 waits()
 {
-    eventually 20 is_in_state "$1" PENDING || fail "job $1 is not requeued"
+    eventually 60 is_in_state "$1" PENDING || fail "job $1 is not requeued"
 }
 
 fingerprint()
@@ -151,7 +151,7 @@ ended "$urgent"
 job=$(train torn ddprun --requeue)
 comes 1 '^epoch 3/12' torn.out
 : >slow
-eventually 10 test -e began || fail 'it does not save'
+eventually 60 test -e began || fail 'it does not save'
 scontrol requeue "$job"
 waits "$job"
 [ -e began ] && [ ! -e finished ] || fail 'it was not killed in the middle'

@@ -6,14 +6,14 @@
 . "${CLUSTERS:?is set by tests/clusters/run}/lib/lib.sh"
 
 job=$(submit script -N2 --wrap \
-    'exec ddprun --requeue --notice_signal=none --nproc_per_node=2 ./worker 30')
+    'exec ddprun --requeue --notice_signal=none --nproc_per_node=2 ./worker 120')
 comes 4 '^rank [0-3] of 4' script.out
-sleep 0.5
+sleep 2
 scancel --batch --signal=USR1 "$job"
 comes 4 'got USR1' script.out
 scancel --full --signal=USR2 "$job"
 comes 4 'got USR2' script.out
-sleep 1.5
+sleep 2
 is 4 'got USR1' script.out
 is 4 'got USR2' script.out
 scancel "$job"
@@ -22,11 +22,11 @@ is 4 'got TERM' script.out
 is 1 "Slurm job $job is not requeued: it is not running any more" script.out
 
 # To the script alone: the job ends with the signal's status, in order.
-job=$(submit term -N2 --wrap 'ddprun --nproc_per_node=2 ./worker 30 &
+job=$(submit term -N2 --wrap 'ddprun --nproc_per_node=2 ./worker 120 &
     trap "kill -TERM $!" TERM
     wait; wait $!; echo "status $?"')
 comes 4 '^rank [0-3] of 4' term.out
-sleep 0.5
+sleep 2
 scancel --batch --signal=TERM "$job"
 comes 4 'got TERM' term.out
 ended "$job"

@@ -7,11 +7,11 @@
 # sends it the signal as well.
 settle()
 {
-    sleep 0.5
+    sleep 2
 }
 
 job=$(submit step -N2 --ntasks-per-node=1 \
-    --wrap 'srun ddprun --nproc_per_node=2 ./worker 30')
+    --wrap 'srun ddprun --nproc_per_node=2 ./worker 120')
 comes 4 '^rank [0-3] of 4' step.out
 settle
 scancel --signal=USR1 "$job"
@@ -26,7 +26,7 @@ ended "$job"
 is 4 'got TERM' step.out
 
 # To the launcher alone, which is the job's script here; then to all.
-job=$(submit batch -N1 --wrap 'exec ddprun --nproc_per_node=2 ./worker 30')
+job=$(submit batch -N1 --wrap 'exec ddprun --nproc_per_node=2 ./worker 120')
 comes 2 '^rank [01] of 2' batch.out
 settle
 scancel --batch --signal=USR1 "$job"

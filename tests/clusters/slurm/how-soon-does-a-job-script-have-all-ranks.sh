@@ -26,6 +26,15 @@ took()
     echo $((last - submitted)) >>"$name.all"
 }
 
+# waited_ms: for how long, since the machine's start, processes waited for a CPU or for
+# a disk.
+waited_ms()
+{
+    cat /proc/pressure/cpu /proc/pressure/io 2>/dev/null |
+        awk -F 'total=' '/^some/ { us += $2 } END { printf "%d\n", us / 1000 }'
+}
+
+began_ms=$(date +%s%3N) began_waited_ms=$(waited_ms)
 for i in 1 2 3; do
     took srun srun --ntasks-per-node=1
     took ours ddprun
@@ -35,7 +44,11 @@ median()
     sort -n "$1" | sed -n 2p
 }
 more=$(($(median ours) - $(median srun)))
+# A machine that others use as well gets more, up to three times as much.
+busy=$((100 * ($(waited_ms) - began_waited_ms) / ($(date +%s%3N) - began_ms + 1)))
+[ $busy -le 100 ] || busy=100
+bar=$((300 * ${CLUSTERS_SLOW:-1} * (100 + 2 * busy) / 100))
 echo "measured: script to the last of 3: srun $(median srun) ms, ddprun" \
-    "$(median ours) ms, $more ms more (bar: 300); from the submission:" \
+    "$(median ours) ms, $more ms more (bar: $bar); from the submission:" \
     "$(median srun.all) and $(median ours.all) ms"
-[ $more -le $((300 * ${CLUSTERS_SLOW:-1})) ] || fail "$more ms more"
+[ $more -le $bar ] || fail "$more ms more"

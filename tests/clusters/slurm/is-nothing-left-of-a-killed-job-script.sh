@@ -17,7 +17,7 @@ live()
 }
 
 # What salloc started goes on if ddprun in it is killed: so Slurm ends nothing.
-seconds=60
+seconds=600 # they would end by themselves long after this
 for victim in ddprun srun; do
     seconds=$((seconds + 1))
     salloc -Q -N3 sh -c "ddprun --nproc_per_node=2 ./worker $seconds &
@@ -25,7 +25,7 @@ for victim in ddprun srun; do
         until [ -e stop.$victim ]; do sleep 0.1; done" \
         >$victim.out 2>&1 &
     comes 6 '^rank [0-5] of 6' $victim.out
-    eventually 10 live $seconds 6 || fail "not six workers are found"
+    eventually 60 live $seconds 6 || fail "not six workers are found"
     read -r pid <$victim.pid
     if [ $victim = srun ]; then
         read -r pid _rest <"/proc/$pid/task/$pid/children"
@@ -33,7 +33,7 @@ for victim in ddprun srun; do
     fi
     began=$(date +%s%3N)
     kill -KILL "$pid"
-    eventually 15 live $seconds 0 ||
+    eventually 60 live $seconds 0 ||
         fail "$(workers $seconds) workers are left of a killed $victim"
     echo "measured: $victim killed, no worker left after $(($(date +%s%3N) - began)) ms"
     comes 1 '^status ' $victim.out

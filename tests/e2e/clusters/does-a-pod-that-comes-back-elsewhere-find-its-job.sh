@@ -73,13 +73,13 @@ address_0=10.77.0.2 address_1=10.77.0.3 address_2=10.77.0.4
 for i in 0 1 2; do
     pod $i a
 done
-wait_for "the name 'train-0.$domain' does not resolve here" pod1a.err 15
+wait_for "the name 'train-0.$domain' does not resolve here" pod1a.err 30
 has "Kubernetes Indexed Job: this is train-1 (node 1), meeting at train-0.$domain:29500" \
     pod1a.err
 lines 0 '^round=' started
 began=$(now_ms)
 known
-wait_round 1 3 20
+wait_round 1 3 30
 measured "the name is known: all run after $(took_to 1) ms"
 for i in 0 1 2; do
     same $i "$(ranks_on "pod${i}a" 1)" "the rank of pod $i"
@@ -90,7 +90,7 @@ wait_round 2 2
 move 1 10.77.0.71
 pod 1 b
 known
-wait_round 3 3 20
+wait_round 3 3 30
 same 2 "$(ranks_on pod1b 3)" 'the rank of the pod that came back last'
 
 began=$(now_ms)
@@ -108,7 +108,7 @@ measured "pod 0 came back elsewhere: all run after $(took_to 5) ms"
 kill -TERM "$(process_1 pod2a)"
 ends_with 143 pod2a
 has 'saved rank=' saved
-wait_round 6 2 20
+wait_round 6 2 30
 for i in 0b 1b; do
     kill -TERM "$(process_1 pod$i)"
 done

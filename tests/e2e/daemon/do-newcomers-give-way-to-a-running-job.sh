@@ -12,7 +12,7 @@ for name in a b; do
         --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 done
 wait_round 1 2
-sleep 1 # until their leases are the long ones
+sleep 2.5 # until their leases are the long ones
 members=$(values instance 1)
 pids="$(worker_of 0 1) $(worker_of 1 1)"
 kill -KILL "$(pid_of one)"

@@ -16,7 +16,7 @@ for name in a b c; do
 done
 wait_world 3
 first=$ROUND
-sleep 0.5 # all have confirmed the round
+sleep 2 # all have confirmed the round
 began=$(now_ms)
 kill -TERM "$(pid_of one)"
 ends_with 0 one
@@ -32,7 +32,7 @@ for name in a b; do
     wait_for 'connected to the rendezvous again' $name.err
 done
 began=$(now_ms)
-wait_world 2 "$first" 15
+wait_world 2 "$first" 30
 measured "an agent is frozen: the others go on without it after $(took) ms"
 # c might run until 8 s after the end of the first daemon.
 began=$given

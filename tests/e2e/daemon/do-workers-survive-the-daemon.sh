@@ -11,7 +11,7 @@ for name in a b; do
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 "$WORKER" gate
 done
 wait_round 1 4
-sleep 0.5 # two beats: this job cannot shrink, so its leases are long ones
+sleep 2 # two beats and more: this job cannot shrink, so its leases are long ones
 kill -KILL "$(pid_of one)"
 ends_with 137 one
 wait_for 'workers run on' a.err

@@ -10,7 +10,7 @@ for name in a b; do
         --rdzv_conf=heartbeat_timeout=0.5 "$WORKER" gate
 done
 wait_round 1 2
-sleep 0.3 # for a lease to be granted
+sleep 1.5 # for a lease to be granted
 kill -STOP "$(pid_of d)"
 sleep 2
 kill -CONT "$(pid_of d)"

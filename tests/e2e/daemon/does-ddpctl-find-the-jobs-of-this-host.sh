@@ -34,7 +34,7 @@ for verb in status top end; do
 done
 
 background one "$DDPRUN" --rdzv_id=first sh -c 'echo >there.1; exec sleep 60'
-eventually 20 test -e there.1
+eventually 30 test -e there.1
 ask 0 status
 has '^first  *active' ctl.out
 ask 0 --json status first
@@ -48,7 +48,7 @@ ask 69 --endpoint=localhost:29400 status head:29500
 has_not 'did you mean' ctl.out
 
 background two "$DDPRUN" --rdzv_id=second sh -c 'echo >there.2; exec sleep 60'
-eventually 20 test -e there.2
+eventually 30 test -e there.2
 : >/dev/shm/ddprun-server_0_1
 ask 0 status
 has '^first  *active' ctl.out

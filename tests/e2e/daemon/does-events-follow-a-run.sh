@@ -17,7 +17,7 @@ import json, os, signal, socket, sys, time
 port, worker = int(sys.argv[1]), int(sys.argv[2])
 
 def come():
-    s = socket.create_connection(("127.0.0.1", port), timeout=20)
+    s = socket.create_connection(("127.0.0.1", port), timeout=40)
     s.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
     return s
 
@@ -46,7 +46,7 @@ try:
         document(s)
 except TimeoutError:
     pass
-s.settimeout(20)
+s.settimeout(40)
 os.kill(worker, signal.SIGKILL)
 run = document(s, lambda run: run["round"] == 2 and run["state"] == "active")
 assert run["restarts"] == 1 and run["last_failure"]["round"] == 1, run
@@ -55,11 +55,11 @@ for each in many:
     assert document(each)["id"] == "job"
 no = come().recv(100)
 assert no.startswith(b"HTTP/1.1 503 "), no
-with socket.create_connection(("127.0.0.1", port), timeout=20) as healthy:
+with socket.create_connection(("127.0.0.1", port), timeout=40) as healthy:
     healthy.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
     assert healthy.recv(100).startswith(b"HTTP/1.1 200 ")
 many.pop().close()
-until = time.monotonic() + 20
+until = time.monotonic() + 40
 while not come().recv(100).startswith(b"HTTP/1.1 200 "):
     assert time.monotonic() < until, "no place for the next one"
     time.sleep(0.05)

@@ -40,7 +40,7 @@ for name in a b; do
 done
 wait_round 1 2
 wait_for 'STATUS=1 run, 2 nodes' m.out
-eventually 5 has_lines 10 WATCHDOG=1 m.out ||
+eventually 30 has_lines 10 WATCHDOG=1 m.out ||
     fail 'the watchdog is not fed three times as often as it asks for'
 open_gate
 ends_with 0 a

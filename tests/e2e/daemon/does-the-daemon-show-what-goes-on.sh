@@ -69,7 +69,7 @@ incarnation=$got
 kill -KILL "$(pid_of d)"
 end_of d
 background d2 "$DDPRDZVD" --listen="127.0.0.1:$port"
-wait_lines 2 back d2.err 15
+wait_lines 2 back d2.err 30
 get /status 'run["instance"]' 'run["master_port"]' 'run["world_size"]' \
     '[(n["agent"], n["group_rank"], n["base_rank"]) for n in nodes]'
 same "$before" "$got" 'the round after the daemon was killed'

@@ -29,7 +29,7 @@ for machine in host other; do
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 ./mine
 done
 wait_round 1 2
-sleep 0.5 # until the leases are the long ones
+sleep 2 # until the leases are the long ones
 echo >gate.other
 wait_for 'done node=other' one.err
 cut_off other
@@ -42,6 +42,6 @@ is_gone "$(pid_of host)" && fail 'the node that knows has left'
 heal other
 daemon_on_third two
 ends_with 0 host
-ends_with 0 other 15
+ends_with 0 other 30
 has 'ended: status 0' two.err
 lines 2 '^round=' started

@@ -27,7 +27,7 @@ for what in known unknown; do
     [ $what = known ] || rm "$mark" || fail 'there is no mark'
     began=$(now_ms)
     daemon one "$port"
-    wait_world 2 "$first" 15
+    wait_world 2 "$first" 30
     measured "the daemon before is $what: the next round runs after $(took) ms"
     none_overlap
     if [ $what = known ]; then

@@ -36,7 +36,7 @@ lose_daemon()
 {
     kill -KILL "$(pid_of d)"
     ends_with 137 d
-    eventually 15 stood_in "$1" || fail 'no launcher serves'
+    eventually 30 stood_in "$1" || fail 'no launcher serves'
     for name in a b; do
         wait_lines "$connected" 'connected to the rendezvous again' $name.err
     done

@@ -64,7 +64,7 @@ background page "$DDPCTL" --endpoint="127.0.0.1:$(free_port)" page
 wait_for 'Ctrl-C ends it' page.err
 lines 1 'no rendezvous at 127.0.0.1:[0-9]*: Connection refused' page.err
 kill -TERM "$(pid_of page)"
-ends_with 143 page 2
+ends_with 143 page 30
 
 for how in ssh http json cut frame; do
     false_server f_$how $how
@@ -101,7 +101,7 @@ lines 1 'has not answered' w.out
 before=$(grep -c '^nothing runs' w.out)
 wait_lines $((before + 2)) '^nothing runs' w.out
 kill -INT "$(pid_of w)"
-ends_with 0 w 2
+ends_with 0 w 30
 
 # And on a terminal of 60 columns, which is drawn over and never scrolled.
 cat >onterm.py <<'PY'
@@ -112,7 +112,7 @@ if pid == 0:
     os.execv(sys.argv[1], sys.argv[1:])
 fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 60, 0, 0))
 before = termios.tcgetattr(fd)
-out, end = b"", time.time() + 20
+out, end = b"", time.time() + 40
 os.set_blocking(fd, False)
 def drain():
     global out

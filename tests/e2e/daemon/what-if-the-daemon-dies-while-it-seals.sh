@@ -36,7 +36,7 @@ lines 0 ' node=a ' started
 again
 mend server
 began=$(now_ms)
-wait_world 2 0 20
+wait_world 2 0 30
 measured "sealed for one of two, daemon killed: both run after $(took) ms" \
     "in round $ROUND"
 same 1 "$(values instance "$ROUND" | wc -w)" instances
@@ -53,7 +53,7 @@ for delay in 0.004 0.014; do
     come b "at$delay"
     sleep $delay
     again
-    wait_world 2 0 20
+    wait_world 2 0 30
     same 1 "$(values instance "$ROUND" | wc -w)" "instances, killed at $delay"
     same '0 ' "$(values restarts "$ROUND")" "restarts, killed at $delay"
     open_gate

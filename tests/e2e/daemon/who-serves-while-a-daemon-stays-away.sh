@@ -24,7 +24,7 @@ served()
     done
     [ -n "${served-}" ]
 }
-eventually 10 served || fail 'no launcher serves'
+eventually 30 served || fail 'no launcher serves'
 other=one
 [ $served = two ] || other=two
 for name in a b; do

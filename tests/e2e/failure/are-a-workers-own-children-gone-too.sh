@@ -18,7 +18,7 @@ sleepers()
 node it --nproc_per_node=2 --max_restarts=1 "$WORKER" family
 wait_round 1 2
 wait_lines 2 family families
-eventually 5 sleepers 10 || fail 'the families are not complete'
+eventually 30 sleepers 10 || fail 'the families are not complete'
 marked >before
 kill -KILL "$(worker_of 0 1)"
 wait_round 2 2
@@ -28,7 +28,7 @@ for pid in $(cat before); do
     esac
 done
 wait_lines 4 family families
-eventually 5 sleepers 10 || fail 'not the families of the second attempt alone'
+eventually 30 sleepers 10 || fail 'not the families of the second attempt alone'
 kill -KILL "$(worker_of 1 2)"
 ends_with 137 it
 nothing_left

@@ -29,5 +29,5 @@ is_settled()
         esac
     done
 }
-eventually 5 is_settled || fail 'sleep 0.3 takes long'
+eventually 30 is_settled || fail 'sleep 0.3 takes long'
 same 6 "$(marked stranger | wc -l)" 'processes from before that live'

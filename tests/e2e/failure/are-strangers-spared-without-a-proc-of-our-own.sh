@@ -22,7 +22,7 @@ for kind in foreign chroot without unmounted; do
     within $kind it "$DDPRUN" --cgroup=none --nproc_per_node=2 \
         "$WORKER" family
     wait_round 1 2
-    eventually 5 has_lines 2 family families || fail 'no families'
+    eventually 30 has_lines 2 family families || fail 'no families'
     kill -KILL "$(agent_among it)"
     ended 137 it
     has 'was killed by signal 9 (SIGKILL); every process that it had' it.err

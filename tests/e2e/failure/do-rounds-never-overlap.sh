@@ -79,13 +79,13 @@ in_one_world()
     last=$(sed -n 's/^round=\([0-9]*\) .*/\1/p' started | sort -n | tail -n 1)
     [ "$(grep -c "^round=$last .*world=6 " started)" -ge 6 ]
 }
-eventually 20 in_one_world || {
+eventually 30 in_one_world || {
     tail -n 30 faults
     fail 'no world of all three'
 }
 open_gate
 for name in a b c; do
-    ends_with 0 $name 20
+    ends_with 0 $name 30
 done
 [ ! -s overlaps ] || cat faults
 none_overlap

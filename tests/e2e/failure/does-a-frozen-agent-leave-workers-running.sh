@@ -25,13 +25,13 @@ for what in agent launch; do
         wait_listener "$port"
     done
     wait_round 1 2
-    eventually 5 test -s pulse.b.1
+    eventually 30 test -s pulse.b.1
     frozen=$(agent_of b)
     [ $what = agent ] || frozen=$(marked b)
     # shellcheck disable=SC2086 # words
     kill -STOP $frozen
     wait_round 2 1
-    eventually 2 test -s pulse.a.2
+    eventually 30 test -s pulse.a.2
     if [ $what = agent ]; then
         sleep 0.2 # for one that lived to show it
         last=$(cat pulse.b.1)

@@ -9,7 +9,7 @@ node a --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_conf=heartbeat_timeout=0.5,reconnect_timeout=0.5 "$WORKER" gate
 wait_round 1 1
 kill -STOP "$(agent_of a)"
-eventually 5 grep -q 'is frozen and its lease is over' a.err ||
+eventually 30 grep -q 'is frozen and its lease is over' a.err ||
     fail "the guard did not see that the agent is frozen"
 sleep 0.5
 kill -CONT "$(agent_of a)"
@@ -17,7 +17,7 @@ began=$(now_ms)
 wait_round 2 1
 again_ms=$(took)
 measured "thawed, until the workers run again: $again_ms ms"
-[ "$again_ms" -lt 3000 ] || fail "it waited for somebody"
+in_time 3000 "$again_ms" 'the next round, which waits for nobody'
 open_gate
 ends_with 0 a
 nothing_left

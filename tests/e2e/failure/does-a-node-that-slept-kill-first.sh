@@ -17,12 +17,12 @@ worker=$(workers_on b 1)
 sleep 0.5
 began=$(now_ms)
 echo '7 600' >clocks # CLOCK_BOOTTIME goes on in a suspend, others do not
-eventually 5 is_gone "$worker" || fail 'a worker outlives its lease'
+eventually 30 is_gone "$worker" || fail 'a worker outlives its lease'
 took=$(took)
 measured "worker dead $took ms after the clock had jumped"
 in_time 400 "$took" 'the death of the worker' # a beat is 200 ms
 wait_for 'the workers are killed' b.err
-eventually 10 has_lines 1 '^round=[2-9] .* groups=2 .* node=b ' started ||
+eventually 30 has_lines 1 '^round=[2-9] .* groups=2 .* node=b ' started ||
     fail 'the node does not come back'
 lines 0 '^round=.* restarts=[1-9]' started
 open_gate

@@ -15,8 +15,8 @@ minds()
 node it --nproc_per_node=3 --max_restarts=1 --events=events --report=report \
     "$WORKER" slow 10
 wait_round 1 3
-eventually 5 minds 1 1
-eventually 5 minds 2 1
+eventually 30 minds 1 1
+eventually 30 minds 2 1
 began=$(now_ms)
 kill -KILL "$(worker_of 0 1)"
 wait_round 2 3
@@ -29,8 +29,8 @@ lines 2 '^term ' terms
 killed='2 workers, after 3 s (--failure_grace)'
 has "killing workers that did not stop: $killed" it.err
 lines 1 "\"event\":\"killing\".*$killed" events
-eventually 5 minds 1 2
-eventually 5 minds 2 2
+eventually 30 minds 1 2
+eventually 30 minds 2 2
 kill -KILL "$(worker_of 0 2)"
 ends_with 137 it
 has "^ddprun:   killed          on .*: $killed$" it.err
@@ -41,8 +41,8 @@ nothing_left
 rm terms started
 node it --nproc_per_node=2 "$WORKER" slow 4
 wait_round 1 2
-eventually 5 minds 0 1
-eventually 5 minds 1 1
+eventually 30 minds 0 1
+eventually 30 minds 1 1
 began=$(now_ms)
 kill -TERM "$(pid_of it)"
 ends_with 143 it
@@ -63,7 +63,7 @@ join()
 }
 join a
 wait_round 1 1
-eventually 5 minds 0 1
+eventually 30 minds 0 1
 began=$(now_ms)
 join b
 wait_round 2 2

@@ -75,7 +75,7 @@ has "^NSpid:.*[[:blank:]]1$" "/proc/$guard/status"
 same '0000000000000000 1 2 ' "$(tr '\n' ' ' <found.0)" \
     'capabilities, no_new_privs, seccomp; what can be written; /sys'
 sleep 0.3 # what workers left behind has ended
-eventually 5 no_zombies || fail 'zombies stay'
+eventually 30 no_zombies || fail 'zombies stay'
 open_gate
 ends_with 0 it
 has 'rank 1 (pid [0-9]*): exit code 3' it.err

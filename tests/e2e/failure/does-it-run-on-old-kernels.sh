@@ -43,7 +43,7 @@ names_the_first()
     kill -STOP "$agent"
     for rank in 2 0; do
         kill -KILL "$(worker_of $rank 1)"
-        eventually 5 is_gone "$(worker_of $rank 1)" || fail "$rank lives"
+        eventually 30 is_gone "$(worker_of $rank 1)" || fail "$rank lives"
     done
     kill -CONT "$agent"
     ends_with 137 it

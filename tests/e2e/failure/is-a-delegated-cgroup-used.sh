@@ -58,7 +58,7 @@ kill -STOP "$(pid_of it)" "$agent" # so that neither sees the other's end
 kill -KILL "$agent" "$(pid_of it)"
 end_of it
 nothing_left
-eventually 5 [ ! -e "$top/scope$GROUP" ] || fail 'the cgroup is left'
+eventually 30 [ ! -e "$top/scope$GROUP" ] || fail 'the cgroup is left'
 
 mkdir "$top/service" "$top/folder" && chown $uid "$top/folder"
 for group in service folder; do

@@ -7,14 +7,14 @@ command -v python3 >/dev/null || skip 'needs python3'
 
 probe()
 {
-    timeout 2 python3 "$E2E_LIB/get.py" "$port" /healthz >probe.out 2>&1
+    timeout 5 python3 "$E2E_LIB/get.py" "$port" /healthz >probe.out 2>&1
 }
 
 port=$(free_port)
 export TORCHELASTIC_HEALTH_CHECK_PORT="$port"
 background it "$DDPRUN" --nproc_per_node=2 "$WORKER" gate
-wait_round 1 2 20
-eventually 20 probe || fail "no answer: $(cat probe.out)"
+wait_round 1 2 30
+eventually 30 probe || fail "no answer: $(cat probe.out)"
 same '200 alive ' "$(tr '\n' ' ' <probe.out)" 'the answer'
 
 "$DDPRUN" true 2>second.err || fail 'a second launcher fails'
@@ -24,7 +24,7 @@ agent=$(agent_of it)
 kill -STOP "$agent"
 ! probe || fail 'an agent that stands still answers'
 kill -CONT "$agent"
-eventually 20 probe || fail 'it does not answer any more'
+eventually 30 probe || fail 'it does not answer any more'
 open_gate
 ends_with 0 it
 nothing_left it

@@ -8,7 +8,7 @@ node it --nproc_per_node=3 --shutdown_timeout=1 --max_restarts=1 sh -c '
     [ "$RANK" != 1 ] || exec "$0" report
     exec "$0" stubborn' "$WORKER"
 wait_round 1 3
-eventually 5 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$(worker_of 2 1)/status"
+eventually 30 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$(worker_of 2 1)/status"
 began=$(now_ms)
 kill -KILL "$(worker_of 0 1)"
 wait_round 2 3

@@ -12,7 +12,7 @@ start_family()
     node it --nproc_per_node=2 "$WORKER" family
     wait_round 1 2
     wait_lines 2 family families
-    eventually 5 sleepers 10 || fail 'the families are not complete'
+    eventually 30 sleepers 10 || fail 'the families are not complete'
 }
 
 # sleepers COUNT: so many of ours sleep; five belong to each worker.
@@ -48,5 +48,5 @@ agent=$(agent_of it)
 kill -KILL "$(pid_of it)" "$agent"
 ends_with 137 it
 for pid in $agent $workers; do
-    eventually 5 is_gone "$pid" || fail "$pid is left"
+    eventually 30 is_gone "$pid" || fail "$pid is left"
 done

@@ -27,7 +27,7 @@ run()
     [ ! -e done.0 ] && [ ! -e done.1 ] || fail 'nobody waited'
     cat <&8 >shown 8<&8 &
     cat=$!
-    ends_with "$1" it 20
+    ends_with "$1" it 30
     kill $cat
     wait $cat
     [ -e done.0 ] && [ -e done.1 ] || fail 'not all was written'
@@ -52,7 +52,7 @@ slow=$!
 background it sh -c 'exec "$@" 2>&8' sh "$DDPRUN" --nproc_per_node=2 \
     --hang_timeout=0.2 --events=events sh -c '[ "$RANK" = 1 ] || exec sleep 300
     while :; do echo "something to say, again and again" >&2; done'
-wait_for '"failed".*rank 0 .*no progress' events 20
+wait_for '"failed".*rank 0 .*no progress' events 30
 kill $slow
 cat <&8 >/dev/null 8<&- &
 cat=$!
@@ -84,7 +84,7 @@ for fd in 1 2; do
         --hang_timeout=0.2 --events=events \
         sh -c '[ "$RANK" = 1 ] || exec sleep 300
         while :; do echo "something to say, again and again" >&'"$fd"'; done'
-    wait_for '"failed".*rank 0 .*no progress' events 20
+    wait_for '"failed".*rank 0 .*no progress' events 30
     : >fast
     ends_with 82 it
     nothing_left it

@@ -12,7 +12,7 @@ begin()
     node it --nproc_per_node=3 "$@" "$WORKER" slow 10
     wait_round 1 3
     for rank in 1 2; do
-        eventually 5 grep -q '^SigCgt:.*[4-7c-f]...$' \
+        eventually 30 grep -q '^SigCgt:.*[4-7c-f]...$' \
             "/proc/$(worker_of $rank 1)/status"
     done
     began=$(now_ms)
@@ -62,7 +62,7 @@ rm started terms
 node it --nproc_per_node=3 --failure_grace=20 "$WORKER" report
 wait_round 1 3
 for rank in 1 2; do
-    eventually 5 grep -q '^SigCgt:.*[4-7c-f]...$' \
+    eventually 30 grep -q '^SigCgt:.*[4-7c-f]...$' \
         "/proc/$(worker_of $rank 1)/status"
 done
 began=$(now_ms)
@@ -83,7 +83,7 @@ for name in a b; do
 done
 wait_round 1 4
 for rank in 0 1 2 3; do
-    eventually 5 grep -q '^SigCgt:.*[4-7c-f]...$' \
+    eventually 30 grep -q '^SigCgt:.*[4-7c-f]...$' \
         "/proc/$(worker_of $rank 1)/status"
 done
 began=$(now_ms)

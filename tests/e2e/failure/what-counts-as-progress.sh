@@ -47,9 +47,9 @@ launch 0 --hang_timeout=1.5 -r 1 ./prints 1
 launch 0 --beat_timeout=1.5 sleep 2.4 # it never beat
 nothing_left
 # Time in which all are stopped is nobody's silence.
-node it --hang_timeout=1.2 sleep 2
+node it --hang_timeout=3 sleep 5
 sleep 0.5
 kill -TSTP "$(pid_of it)"
-sleep 2
+sleep 5
 kill -CONT "$(pid_of it)"
 ends_with 0 it

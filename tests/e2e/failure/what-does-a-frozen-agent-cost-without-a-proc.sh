@@ -24,7 +24,7 @@ for kind in foreign unmounted; do
     wait_listener "$port"
     within $kind b "$DDPRUN" "$@" ./member
     wait_round 1 2
-    eventually 5 has_lines 1 family families || fail 'no family'
+    eventually 30 has_lines 1 family families || fail 'no family'
     kill -STOP "$(agent_among b)"
     wait_round 2 1
     ended 137 b

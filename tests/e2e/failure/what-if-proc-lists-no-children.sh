@@ -49,7 +49,7 @@ ends_with 0 it
 same '' "$(marked it)" 'processes that are left'
 hidden --nproc_per_node=2 "$WORKER" family
 wait_round 1 2
-eventually 5 has_lines 2 family families || fail 'no families'
+eventually 30 has_lines 2 family families || fail 'no families'
 kill -KILL "$(agent_among it)"
 ends_with 137 it
 same '' "$(marked it)" 'processes that are left of a killed agent'

@@ -14,7 +14,7 @@ for port in 0 "$(free_port)"; do
     background it setpriv --reuid=$uid --regid=$uid --clear-groups \
         prlimit --nproc=2:2 env TMPDIR="$E2E_DIR/home" "$DDPRUN" \
         --rdzv_endpoint="127.0.0.1:$port" true
-    ends_with 71 it 20
+    ends_with 71 it 30
     measured "port $port: ended after $(took) ms"
     lines 1 'cannot start the rendezvous server: .*ulimit -u' it.err
     has_not 'firewall' it.err

@@ -32,5 +32,5 @@ wait_round 1 20 60
 has 'cannot start on d: ssh ended with status 255' front.err
 began=$(now_ms)
 kill -KILL "$(pid_of front)"
-for machine in $names; do nothing_left "$machine" 20; done
+for machine in $names; do nothing_left "$machine" 30; done
 measured "kill -9 of the front end: nothing left on twenty hosts after $(took) ms"

@@ -36,12 +36,12 @@ hub_on()
 # The process between is killed: nothing else is.
 front --hosts=a,b,c,d --launch_fanout=4 sh -c \
     'echo "begin $RANK"; "$0" gate; echo "end $RANK"' "$WORKER"
-wait_round 1 4 20
+wait_round 1 4 30
 kill -KILL "$(hub_on c)"
 wait_lines 1 'the connection through c is lost: connecting to its hosts' front.err
 sleep 1
 open_gate
-ends_with 0 front 20
+ends_with 0 front 30
 lines 4 '^round=1 ' started
 lines 4 '^end [0-3]$' front.out
 nothing_left
@@ -50,7 +50,7 @@ nothing_left
 close_gate
 : >started
 front --hosts=a,b,c,d,e --launch_fanout=4 --nnodes=4:5 "$WORKER" gate
-wait_round 1 5 20
+wait_round 1 5 30
 pid_d=$(sed -n 's/^round=1 .* pid=\([0-9]*\) node=d .*/\1/p' started)
 # shellcheck disable=SC2046 # pids
 kill -KILL $(ip netns pids dpe$$-c)

@@ -39,7 +39,7 @@ nothing_left
 
 : >started
 front --hosts=a,b,c,d --launch_fanout=4 "$WORKER" always 3 7
-ends_with 7 front 20
+ends_with 7 front 30
 lines 1 '^ddprun: 3 other launchers reported the same' front.err
 nothing_left
 
@@ -47,7 +47,7 @@ for signal in TERM INT; do
     : >started
     : >terms
     front --hosts=a,b,c,d --launch_fanout=4 "$WORKER" report
-    wait_round 1 4 20
+    wait_round 1 4 30
     kill -$signal "$(pid_of front)"
     case $signal in
     TERM) ends_with 143 front ;;
@@ -59,9 +59,9 @@ done
 
 : >started
 front --hosts=a,b,c,d --launch_fanout=4 "$WORKER" hold
-wait_round 1 4 20
+wait_round 1 4 30
 began=$(now_ms)
 kill -KILL "$(pid_of front)"
 ends_with 137 front
-nothing_left '' 20
+nothing_left '' 30
 measured "kill -9 of the front end: nothing left after $(took) ms"

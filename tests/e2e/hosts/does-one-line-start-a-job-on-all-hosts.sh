@@ -19,7 +19,7 @@ export ASKED=yes
 front --hostfile=list --export=ASKED sh -c \
     'echo "asked $ASKED in $(pwd) mine ${UNASKED-none}"; exec "$0" exit 0' \
     "$WORKER"
-ends_with 0 front 20
+ends_with 0 front 30
 on_machine 2 a
 on_machine 1 b
 on_machine 2 c
@@ -35,7 +35,7 @@ nothing_left
 # The status is the failed worker's; a worker that is restarted is no failure.
 : >started
 front --hosts=a:2,b:1 "$WORKER" always 2 7
-ends_with 7 front 20
+ends_with 7 front 30
 lines 1 "^ddprun: run '.*' failed" front.err
 lines 1 '^ddprun:   first failure   rank 2 on b ' front.err
 lines 1 '^ddprun: 1 other launcher reported the same' front.err
@@ -44,13 +44,13 @@ lines 2 ' node=a ' started
 front --hosts=a,b,c --max_restarts=1 "$WORKER" once 1 7
 wait_round 2 3
 open_gate
-ends_with 0 front 20
+ends_with 0 front 30
 nothing_left
 
 # One host is a job of its own.
 : >started
 front --hosts=b:3 "$WORKER" exit 0
-ends_with 0 front 20
+ends_with 0 front 30
 lines 3 'world=3 .*node=b ' started
 
 # What would be done, and nobody is asked.

@@ -9,20 +9,20 @@
 network a b c
 make_into a b c
 front --hosts=a,b,c --nnodes=2:3 "$WORKER" gate
-wait_round 1 3 20
+wait_round 1 3 30
 # shellcheck disable=SC2046 # pids
 kill -KILL $(ip netns pids dpe$$-c)
-wait_round 2 2 20
+wait_round 2 2 30
 lines 2 '^round=2 .*world=2 ' started
 open_gate
-ends_with 0 front 20
+ends_with 0 front 30
 has 'the connection to c is lost (into ended with status 137)' front.err
 nothing_left
 
 : >started
 close_gate
 front --hosts=a,b,c "$WORKER" gate
-wait_round 1 3 20
+wait_round 1 3 30
 for pid in $(ip netns pids dpe$$-c); do
     ! tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q front_end_proxy || proxy=$pid
 done

@@ -21,7 +21,7 @@ chmod +x into
 
 began=$(now_ms)
 front --hosts=a,b,silent --launch_timeout=2 "$WORKER" hold
-ends_with 69 front 20
+ends_with 69 front 30
 in_time 5000 "$(took)" 'naming a host that never answers'
 has 'cannot start on silent: no answer within 2 s' front.err
 has 'at most 2 hosts can be reached, and the job needs 3: ending it' front.err
@@ -29,7 +29,7 @@ nothing_left
 
 began=$(now_ms)
 front --hosts=a,refuses,c "$WORKER" hold
-ends_with 69 front 20
+ends_with 69 front 30
 in_time 4000 "$(took)" 'naming a host that refuses'
 has '^refuses: connect to host refuses port 22: Connection refused' front.err
 has 'cannot start on refuses: into ended with status 255' front.err
@@ -38,7 +38,7 @@ nothing_left
 : >started
 front --hosts=a,refuses,c --nnodes=2:3 --rdzv_conf=last_call_timeout=1 \
     "$WORKER" exit 0
-ends_with 0 front 20
+ends_with 0 front 30
 lines 2 'world=2 ' started
 has 'cannot start on refuses' front.err
 nothing_left

@@ -13,7 +13,7 @@ for signal in TERM INT HUP; do
     : >started
     : >terms
     front --hosts=a,b:2,c "$WORKER" report
-    wait_round 1 4 20
+    wait_round 1 4 30
     began=$(now_ms)
     kill -$signal "$(pid_of front)"
     case $signal in
@@ -28,17 +28,17 @@ done
 
 : >started
 front --hosts=a,b,c "$WORKER" hold
-wait_round 1 3 20
+wait_round 1 3 30
 began=$(now_ms)
 kill -KILL "$(pid_of front)"
 ends_with 137 front
-nothing_left '' 10
+nothing_left '' 30
 measured "kill -9 of the front end: nothing left after $(took) ms"
 
 # A second Ctrl-C kills what does not end.
 : >started
 front --hosts=a,b "$WORKER" stubborn
-wait_round 1 2 20
+wait_round 1 2 30
 began=$(now_ms)
 kill -INT "$(pid_of front)"
 sleep 0.5
@@ -51,7 +51,7 @@ nothing_left
 : >started
 front --hosts=a,b "$WORKER" become sh -c \
     'trap "echo got USR1; exit 0" USR1; echo ready; while :; do sleep 0.05; done'
-wait_lines 2 '^ready' front.out 20
+wait_lines 2 '^ready' front.out 30
 kill -USR1 "$(pid_of front)"
 ends_with 0 front
 lines 2 '^got USR1' front.out
@@ -60,10 +60,10 @@ lines 2 '^got USR1' front.out
 # hosts are reached through others.
 : >started
 front --hosts=a,b "$WORKER" gate
-wait_round 1 2 20
+wait_round 1 2 30
 node tree --launch_with="$E2E_DIR/into" --hosts=a,b,c,d --launch_fanout=4 \
     "$WORKER" gate
-wait_round 1 6 20
+wait_round 1 6 30
 kill -TSTP "$(pid_of front)" "$(pid_of tree)"
 sleep 22
 kill -CONT "$(pid_of front)" "$(pid_of tree)"
@@ -77,9 +77,9 @@ close_gate
 # A front end that is frozen says nothing: the hosts do not wait for ever.
 : >started
 front --hosts=a,b "$WORKER" hold
-wait_round 1 2 20
+wait_round 1 2 30
 kill -STOP "$(pid_of front)"
 nothing_left a 40
-nothing_left b 10
+nothing_left b 30
 kill -KILL "$(pid_of front)"
 ends_with 137 front

@@ -1,7 +1,8 @@
 """What each kind of fault cost a training, and whether that is too much.
-usage: cost_of_faults.py FAULTS PROGRESS STEPS WHOLE_MS [KEEPS]
+usage: cost_of_faults.py FAULTS PROGRESS STEPS WHOLE_MS ROOM [KEEPS]
 FAULTS has lines "MS KIND ...", PROGRESS lines "MS STEP" (watch_steps.py), STEPS
-is how many the training has, WHOLE_MS how long it takes undisturbed. Prints a
+is how many the training has, WHOLE_MS how long it takes undisturbed, ROOM percent
+of its time a fault may take, since others use the machine (with_room). Prints a
 line for each kind and one for all; status 1 if something cost more than LIMITS
 allows, or if less than KEEPS percent of the steps were kept: of those that the
 training would have made in this time, at the pace that it has when it goes on.
@@ -49,7 +50,7 @@ def read(path):
 
 faults = [(int(f[0]), f[1]) for f in read(sys.argv[1])]
 progress = [(int(ms), int(step)) for ms, step in read(sys.argv[2])]
-steps, whole_ms = int(sys.argv[3]), int(sys.argv[4])
+steps, whole_ms, room = (int(word) for word in sys.argv[3:6])
 if len(progress) > 1 and (not faults or progress[1][0] < faults[0][0]):
     del progress[0]  # the start, up to the first step, is no fault's
 guess = steps / whole_ms * BEAT_MS
@@ -92,9 +93,9 @@ wrong = []
 for kinds, lost in groups:
     cost = sum(ms for ms, _ in lost), sum(n for _, n in lost)
     if not kinds:
-        may = NO_FAULT_MS, 0
+        may = NO_FAULT_MS * room // 100, 0
     else:
-        may = (sum(LIMITS[k][0] for k in kinds),
+        may = (sum(LIMITS[k][0] for k in kinds) * room // 100,
                sum(LIMITS[k][1] + 2 * guess for k in kinds))
     if cost[0] > may[0] or cost[1] > may[1]:
         wrong.append(f"{' '.join(kinds) or 'no fault'}: {cost[0]} ms and"
@@ -115,12 +116,13 @@ down = sum(loss[2] for loss in losses)
 lost = sum(loss[3] for loss in losses)
 print(f"about {lost:.0f} of {steps} steps done twice; training went on in"
       f" {100 * (1 - down / max(wall, 1)):.1f} % of {wall / 1000:.0f} s, in"
-      f" {wall / whole_ms:.1f} times the undisturbed time")
+      f" {wall / whole_ms:.1f} times the undisturbed time; a fault may take"
+      f" {room} % of its time")
 pace = steps / max(wall - down, 1)
 kept = 100 * steps / (steps + lost + pace * down)
 print(f"{kept:.1f} % of the steps kept that the time allowed")
-if len(sys.argv) > 5 and kept < float(sys.argv[5]):
-    wrong.append(f"{kept:.1f} % of the steps kept, below {sys.argv[5]} %")
+if len(sys.argv) > 6 and kept < float(sys.argv[6]):
+    wrong.append(f"{kept:.1f} % of the steps kept, below {sys.argv[6]} %")
 for text in wrong:
     print(f"too much: {text}")
 sys.exit(1 if wrong else 0)

@@ -112,7 +112,7 @@ whole_round()
 # that round, is of so many workers, all started; it is in ROUND then.
 wait_world()
 {
-    eventually "${3:-15}" whole_round "$1" "${2:-0}" ||
+    eventually "${3:-30}" whole_round "$1" "${2:-0}" ||
         fail "no world of $1 workers after round ${2:-0}"
     ROUND=$(newest_round)
 }
@@ -158,7 +158,7 @@ mute()
 forge()
 {
     fault_rule "$1" "$2" "$3 counter reject with tcp reset"
-    eventually 5 is_forged "$1" || fail 'nothing was reset'
+    eventually 30 is_forged "$1" || fail 'nothing was reset'
     mend "$1"
 }
 

@@ -11,7 +11,7 @@ import json
 import sys
 
 port, target, expressions = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-link = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 link.request("GET", target)
 answer = link.getresponse()
 body = answer.read().decode()

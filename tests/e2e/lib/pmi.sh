@@ -16,7 +16,7 @@ world()
         [ $i -gt 1 ] || wait_listener "$port"
     done
     for n in $nodes; do
-        ends_with 0 "$n" 25
+        ends_with 0 "$n" 30
     done
     for n in $nodes; do
         cat "$n.out"

@@ -140,8 +140,8 @@ serving()
 # again NAME: what was killed or told to leave ends, and comes back.
 again()
 {
-    end_of "$1" 15
-    eventually 5 none_marked "$1" || fail "processes of $1 are left ($what)"
+    end_of "$1" 30
+    eventually 30 none_marked "$1" || fail "processes of $1 are left ($what)"
     bring "$1"
 }
 
@@ -272,7 +272,8 @@ judge()
     _keeps=$(awk -v mtbf="$mtbf" -v keeps="$keeps" \
         'BEGIN { print (mtbf >= 60 ? keeps : "") }')
     python3 "$E2E_LIB/cost_of_faults.py" faults progress \
-        $((epochs * per_epoch)) "$whole_ms" ${_keeps:+"$_keeps"} >costs ||
+        $((epochs * per_epoch)) "$whole_ms" "$(with_room 100)" \
+        ${_keeps:+"$_keeps"} >costs ||
         [ -n "${E2E_SANITIZED:-}" ]
 }
 
@@ -287,7 +288,7 @@ disturbed()
     plan "$mtbf" "$(awk -v m="$minutes" -v mtbf="$mtbf" \
         'BEGIN { print int(10 + 4 * m * 60 / mtbf) }')" >plan
     for name in $names; do bring "$name"; done
-    wait_world "$ranks" 0 20
+    wait_world "$ranks" 0 30
     : >descriptors
     echo "$(now_ms) 0" >progress
     background watcher python3 "$E2E_LIB/watch_steps.py" started progress
@@ -297,7 +298,7 @@ disturbed()
         # shellcheck disable=SC2086 # words
         name=$(nth "$which" $names)
         # Another fault may have to wait until what came last has an agent.
-        eventually 20 eval 'is_over || is_ready' ||
+        eventually 30 eval 'is_over || is_ready' ||
             fail "a launcher or a worker is gone before $what, after" \
                 "$(tail -n 1 faults) (SEED=$seed, MTBF=$mtbf)"
         ! is_over && ! ends_soon || break
@@ -326,7 +327,7 @@ disturbed()
     done
     same '' "$(growing)" 'processes with ever more descriptors'
     [ "$faults" -gt 0 ] || fail "no fault came (SEED=$seed, MTBF=$mtbf)"
-    [ -z "${KEEP:-}" ] || cp faults progress ./*.err "$KEEP/"
+    [ -z "${KEEP:-}" ] || cp faults progress ./*.err events-* report-* "$KEEP/"
     # Without `calm` all nodes may die at once: then it is another job.
     [ -z "${calm:-}" ] ||
         python3 "$E2E_LIB/goodput_of_events.py" "report-$run-${names%% *}" \

@@ -30,7 +30,7 @@ def waiting(agent):
     return [pid for pid, session in children(agent).items() if pid != session]
 
 
-def wait_for_file(path, seconds=20):
+def wait_for_file(path, seconds=60):
     until = time.monotonic() + seconds
     while not (os.path.exists(path) and os.path.getsize(path)):
         if time.monotonic() > until:
@@ -38,7 +38,7 @@ def wait_for_file(path, seconds=20):
         time.sleep(0.02)
 
 
-def wait(count, seconds=20):
+def wait(count, seconds=60):
     agent = os.getppid()
     with open(os.environ["DDP_PROGRESS_FILE"], "w") as file:
         file.write("1")
@@ -47,4 +47,4 @@ def wait(count, seconds=20):
         if time.monotonic() > until:
             raise TimeoutError(f"only {len(waiting(agent))} of {count} standbys")
         time.sleep(0.02)
-    time.sleep(0.1)  # until the launcher has read that they are there
+    time.sleep(0.5)  # until the launcher has read that they are there

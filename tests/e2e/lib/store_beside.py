@@ -166,7 +166,7 @@ class Side:
 
     def send(self, conn, data):
         if conn not in self.conns:
-            s = socket.create_connection(self.address, timeout=5)
+            s = socket.create_connection(self.address, timeout=30)
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.is_new:
                 s.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))

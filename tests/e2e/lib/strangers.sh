@@ -85,7 +85,7 @@ INSIDE
 # while all strangers live. `leave NAME` ends the namespace.
 ended()
 {
-    eventually "${3:-20}" test -s "$2.status" || fail "$2 does not end"
+    eventually "${3:-30}" test -s "$2.status" || fail "$2 does not end"
     same "$1" "$(cat "$2.status")" "the status of $2"
     same "$STRANGERS" "$(marked stranger | wc -l)" 'strangers that live'
     none_marked "$2" || nothing_left "$2" 0

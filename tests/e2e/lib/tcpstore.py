@@ -16,7 +16,7 @@ def text(s):
 
 class Store:
     def __init__(self, host, port, family):
-        self.sock = socket.create_connection((host, port), timeout=5)
+        self.sock = socket.create_connection((host, port), timeout=30)
         self.shift = 0 if family == "old" else 1
         if family == "new":
             self.sock.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))

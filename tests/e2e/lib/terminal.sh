@@ -50,7 +50,7 @@ shows()
 # wait_screen NAME PATTERN [COUNT]: until so many lines with it stand there.
 wait_screen()
 {
-    eventually 10 shows "$1" "${3:-1}" "$2" || {
+    eventually 30 shows "$1" "${3:-1}" "$2" || {
         cat "$1.screen"
         fail "'$2' does not come on the terminal $1"
     }

@@ -47,7 +47,7 @@ has_said()
 # said PATTERN [SECONDS]: until rank 0, wherever it is, has said it.
 said()
 {
-    eventually "${2:-10}" has_said "$1" || {
+    eventually "${2:-30}" has_said "$1" || {
         tail -n 20 ./*.out
         fail "nobody says '$1'"
     }

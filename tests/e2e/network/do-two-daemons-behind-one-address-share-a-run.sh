@@ -77,7 +77,7 @@ for name in a b c; do
 done
 # a has no lease where it is; the others go on without it.
 wait_for 'the workers are killed' a.err
-wait_world 2 "$first" 15
+wait_world 2 "$first" 30
 second=$ROUND
 wait_for 'too few nodes of round .* are back (1, needed: 2)' a.err
 none_overlap
@@ -85,7 +85,7 @@ same 1 "$(grep -c "^round=$second rank=0 " started)" "ranks 0 in round $second"
 # It finds the others.
 echo "$many" >to.a
 kill -HUP "$(pid_of relay_a)"
-wait_world 3 "$second" 15
+wait_world 3 "$second" 30
 none_overlap
 has_not 'sealed' few.err
 open_gate

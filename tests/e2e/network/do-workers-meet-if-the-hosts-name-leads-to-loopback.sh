@@ -19,8 +19,8 @@ meet()
             --master_addr=host --master_port=29500 --max_restarts=0 \
             env "$@" "$E2E_BIN/ddptrain" 1 0 --model=linear --batch_size=100
     done
-    ends_with 0 "${name}0" 20
-    ends_with 0 "${name}1" 20
+    ends_with 0 "${name}0" 30
+    ends_with 0 "${name}1" 30
     grep -q '^parameters identical on all 2 ranks' "${name}0.out" ||
         fail "$name: rank 0 does not say that they met"
 }

@@ -27,7 +27,7 @@ for way in failover=1 failover=0 token; do
     began=$(now_ms)
     fault_rule other output \
         'oif != lo meta l4proto tcp counter reject with tcp reset'
-    eventually 5 has_lines 1 'the workers are killed' other.err ||
+    eventually 30 has_lines 1 'the workers are killed' other.err ||
         fail 'the node that is rejected does not fence itself'
     fenced=$(took)
     is_forged other || fail 'nothing was rejected'

@@ -11,13 +11,13 @@ for machine in host other; do
         --rdzv_conf=heartbeat_timeout=0.5,reconnect_timeout=20 "$WORKER" gate
 done
 wait_round 1 4
-sleep 0.3 # for a lease to be granted
+sleep 1.5 # for a lease to be granted
 cut_off other
 wait_for 'lost the connection' other.err
 sleep 1.5
 heal other
 wait_for 'connected to the rendezvous again' other.err
-sleep 0.3
+sleep 1.5 # for another one
 lines 4 '^round=' started
 cut_off other
 sleep 0.7

@@ -19,7 +19,7 @@ beat_is_near()
     [ "${_last:-0}" -gt 420 ] && [ "$_last" -lt 470 ]
 }
 sleep 1.1 # the first beats come sooner
-eventually 20 beat_is_near || fail 'no beat comes after half a second'
+eventually 30 beat_is_near || fail 'no beat comes after half a second'
 cut_off other
 sleep 1.5
 heal other

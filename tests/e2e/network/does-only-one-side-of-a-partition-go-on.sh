@@ -22,7 +22,7 @@ for host in server a; do
     same 1 "$first" 'first round'
     began=$(now_ms)
     partition c d
-    eventually 10 has_lines 2 "^round=[2-9] .* world=2 " started ||
+    eventually 30 has_lines 2 "^round=[2-9] .* world=2 " started ||
         fail 'the side of the daemon does not go on'
     measured "parted two and two, rendezvous on $host:" \
         "one side runs again after $(took) ms"
@@ -36,7 +36,7 @@ for host in server a; do
     alone=$(newest_round)
     heal c
     heal d
-    wait_world 4 "$alone" 20
+    wait_world 4 "$alone" 30
     same 1 "$(values instance "$ROUND" | wc -w)" instances
     same '0 ' "$(values restarts "$ROUND")" restarts
     instances=$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u)

@@ -14,7 +14,7 @@ done
 wait_round 1 4
 began=$(now_ms)
 cut_off other
-eventually 5 has_lines 1 'the workers are killed' other.err ||
+eventually 30 has_lines 1 'the workers are killed' other.err ||
     fail 'the node that is cut off does not fence itself'
 fenced=$(took)
 for pid in $(workers_on other 1); do
@@ -31,7 +31,7 @@ same '0 ' "$(values restarts 2)" restarts
 has 'the workers are killed, since another round may start' other.err
 heal other
 # It has room: a larger world, again without a charge.
-wait_round 3 4 15
+wait_round 3 4 30
 same '4 ' "$(values world 3)" 'world size after the healing'
 same '0 ' "$(values restarts 3)" restarts
 same '01' "$(ranks_on host 3)" 'ranks of the survivor'

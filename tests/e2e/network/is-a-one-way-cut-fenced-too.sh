@@ -25,7 +25,7 @@ for way in mute deafen; do
     lines 0 "^round=$((round + 1)) .* node=other " started
     mend other
     round=$((round + 2))
-    wait_round $round 2 20
+    wait_round $round 2 30
     same '0 ' "$(values restarts $round)" restarts
 done
 open_gate

@@ -50,11 +50,11 @@ has 'the loopback interface is down' downed.err
 network host
 node_on host it --nnodes=2 --rdzv_endpoint=nowhere.invalid:29500 \
     --rdzv_conf=join_timeout=1 true
-ends_with 69 it 15
+ends_with 69 it 30
 has "the name 'nowhere.invalid' does not resolve here" it.err
 # No machine there: no answer at all.
 node_on host it --nnodes=2 --rdzv_endpoint=10.77.0.9:29500 \
     --rdzv_conf=join_timeout=4 true
-ends_with 69 it 15
+ends_with 69 it 30
 has '10.77.0.9 port 29500: ' it.err
 has 'firewall' it.err

@@ -28,7 +28,7 @@ for turn in 1 2; do
     heal c
     sleep 0.$((turn * 3))
 done
-eventually 20 whole_round 3 1 || fail 'no world of all three'
+eventually 30 whole_round 3 1 || fail 'no world of all three'
 sleep 1
 wait_world 3 1
 measured "two gaps of 2.3 s: $((ROUND - 1)) more rounds"

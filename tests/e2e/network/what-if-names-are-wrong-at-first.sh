@@ -15,8 +15,8 @@ for machine in host blind fooled; do
     node_on $machine $machine --nnodes=3 --rdzv_endpoint=host:29500 \
         "$WORKER" gate
 done
-wait_for "the name 'host' does not resolve here" blind.err 15
-wait_for 'at host port 29500: no .* that the name resolves to it' fooled.err 15
+wait_for "the name 'host' does not resolve here" blind.err 30
+wait_for 'at host port 29500: no .* that the name resolves to it' fooled.err 30
 lines 0 '^round=' started
 began=$(now_ms)
 names blind '10.77.0.1 host'

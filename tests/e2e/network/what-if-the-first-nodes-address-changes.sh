@@ -17,7 +17,7 @@ case $(values master 1) in
 10.77.0.2:*\ ) ;;
 *) fail "the master is $(values master 1)" ;;
 esac
-sleep 0.5 # until both have said that they hold the round: leases are long
+sleep 2 # until both have said that they hold the round: leases are long
 ip -n "dpe$$-first" address del 10.77.0.2/24 dev eth0
 ip -n "dpe$$-first" address add 10.77.0.77/24 dev eth0
 wait_for 'connected to the rendezvous again' first.err

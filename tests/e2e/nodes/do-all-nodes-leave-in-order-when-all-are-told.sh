@@ -18,7 +18,7 @@ for name in a b c e; do
         --shutdown_timeout=3 --rdzv_endpoint="127.0.0.1:$port" ./polite
 done
 wait_round 1 8
-eventually 5 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$(worker_of 5 1)/status"
+eventually 30 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$(worker_of 5 1)/status"
 slow=$(sed -n 's/^round=1 rank=5 .* node=\([a-z]\) .*/\1/p' started)
 began=$(now_ms)
 kill -TERM "$pid_a" "$pid_b" "$pid_c" "$pid_e"

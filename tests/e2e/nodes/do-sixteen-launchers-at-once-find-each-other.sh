@@ -10,7 +10,7 @@ for name in $names; do
     node "$name" --nnodes=16 --nproc_per_node=2 --max_restarts=1 \
         --rdzv_endpoint="localhost:$port" "$WORKER" gate
 done
-wait_round 1 32 20
+wait_round 1 32 30
 measured "16 launchers started, all 32 workers run: $(took_to 1) ms"
 same "$(seq 0 31)" \
     "$(sed -n 's/^round=1 rank=\([0-9]*\) .*/\1/p' started | sort -n)" ranks

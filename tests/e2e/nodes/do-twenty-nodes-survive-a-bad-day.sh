@@ -38,7 +38,7 @@ kill_guard d
 end_of d
 daemon_on server d 29500
 for name in $names; do
-    wait_for 'connected to the rendezvous again' "$name.err" 20
+    wait_for 'connected to the rendezvous again' "$name.err" 30
 done
 same "$before" "$(newest_round)" 'newest round after the daemon had died'
 
@@ -64,6 +64,6 @@ for name in n16 n17 n18 n19 n20; do heal $name; done
 wait_world 20 "$ROUND" 40
 same '1 ' "$(values restarts "$ROUND")" restarts
 open_gate
-for name in $names; do ends_with 0 "$name" 20; done
+for name in $names; do ends_with 0 "$name" 30; done
 none_overlap
 for name in $names; do nothing_left "$name"; done

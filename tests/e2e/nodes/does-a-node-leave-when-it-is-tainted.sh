@@ -50,7 +50,7 @@ has 'to be drained: node node-b has the taint node.kubernetes.io/unschedulable' 
     b.err
 wait_for 'round [2-9]: ranks 0 to 1 of 2' a.err
 left=$(cat ./*.out | sed -n 's/^asked to stop.*: saved at step //p')
-eventually 5 has_said "^resuming from epoch [0-9]*, step $left (" ||
+eventually 30 has_said "^resuming from epoch [0-9]*, step $left (" ||
     fail "step '$left' was left, and nobody resumed from it"
 has 'api/v1/nodes/node-b$' asked
 
@@ -62,7 +62,7 @@ asked_more()
 {
     [ "$(grep -c node-a asked)" -ge $((so_far + 2)) ]
 }
-eventually 10 asked_more || fail 'it is not asked again'
+eventually 30 asked_more || fail 'it is not asked again'
 lines 1 'is to be drained' a.err
 lines 1 'is drained' a.err
 kill -TERM "$(pid_of a)"

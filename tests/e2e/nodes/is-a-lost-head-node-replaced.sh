@@ -32,7 +32,7 @@ measured "head node without power: the others run after $(took_to 2) ms," \
     "with python3 and a store's round trip in it"
 next=$(head_of 2) addresses="$addresses $(values master 2)"
 cut_off "$next"
-eventually 10 has_lines 1 "^round=[3-9] .* world=1 " started ||
+eventually 30 has_lines 1 "^round=[3-9] .* world=1 " started ||
     fail 'the last node does not go on alone'
 wait_world 1 2
 addresses="$addresses $(values master "$ROUND")"

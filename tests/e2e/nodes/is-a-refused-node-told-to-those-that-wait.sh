@@ -6,24 +6,24 @@
 
 port=$(free_port)
 at=127.0.0.1:$port
-node a --nnodes=2 --rdzv_endpoint="$at" --rdzv_conf=join_timeout=4 \
+node a --nnodes=2 --rdzv_endpoint="$at" --rdzv_conf=join_timeout=10 \
     --events=events.a "$WORKER" hold
 wait_listener "$port"
 launch 65 --nnodes=3 --rdzv_endpoint="$at" "$WORKER" hold
 has "refused this node: this node was started with --nnodes=3, run 'none' has 2" \
     it.err
 why="node $(uname -n) was refused: it was started with --nnodes=3, run 'none' has 2; start all nodes with the same options"
-wait_for "^ddprun: $why" a.err 2
+wait_for "^ddprun: $why" a.err
 wait_for "\"event\":\"waiting\".*$why" events.a
 ends_with 75 a
-has "run 'none': too few nodes joined in 4 s (1 of 2): [^;]*; $why" a.err
+has "run 'none': too few nodes joined in 10 s (1 of 2): [^;]*; $why" a.err
 nothing_left
 
 # It comes with the right options: the round begins, and nothing more is said.
 node a --nnodes=2 --rdzv_endpoint="$at" "$WORKER" gate
 wait_listener "$port"
 launch 65 --nnodes=2 --max_restarts=7 --rdzv_endpoint="$at" "$WORKER" gate
-wait_for 'was refused: it was started with --max_restarts=7' a.err 2
+wait_for 'was refused: it was started with --max_restarts=7' a.err
 node b --nnodes=2 --rdzv_endpoint="$at" "$WORKER" gate
 wait_round 1 2
 open_gate

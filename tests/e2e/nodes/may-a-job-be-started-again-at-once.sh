@@ -35,7 +35,7 @@ for name in a b; do
     background $name ./pod $name "$DDPRUN" --nnodes=2 --rdzv_id=pods \
         --rdzv_endpoint="localhost:$port" ./work
 done
-ends_with 0 a 15
+ends_with 0 a 30
 ends_with 0 b
 lines 4 ' world=2$' worlds
 lines 4 . worlds

@@ -17,7 +17,7 @@ for most in 2 3; do
     port=$(free_port)
     come()
     {
-        node "$1" --nnodes=2:$most --max_restarts=1 --shutdown_timeout=2 \
+        node "$1" --nnodes=2:$most --max_restarts=1 --shutdown_timeout=6 --failure_grace=6 \
             --scale_interval=0 --rdzv_endpoint="127.0.0.1:$port" \
             --rdzv_conf=last_call_timeout=0 ./slow
         wait_listener "$port"
@@ -31,7 +31,7 @@ for most in 2 3; do
     wait_for 'stopping the others\|round 1 is over' a.err
     come c
     wait_round 2 $most
-    [ "$(took)" -ge 1900 ] || fail 'the restart was over before the spare came'
+    [ "$(took)" -ge 5900 ] || fail 'the restart was over before the spare came'
     same "$most " "$(values world 2)" 'world size'
     same '1 ' "$(values restarts 2)" restarts
     [ $most -eq 3 ] || {

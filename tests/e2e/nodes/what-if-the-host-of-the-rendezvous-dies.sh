@@ -14,7 +14,7 @@ began=$(now_ms)
 kill -KILL "$(pid_of a)"
 ends_with 137 a
 nothing_left a
-wait_lines 2 'groups=1 .*node=b ' started 20
+wait_lines 2 'groups=1 .*node=b ' started 30
 measured "host of the rendezvous killed, the survivor runs alone:" \
     "$(took_to '[2-9]') ms"
 open_gate

@@ -48,7 +48,7 @@ for row in '1' '2' '1 --tee=3 --log_dir=/dev/null' '1 --tee=3 --log_dir=log' \
             $reader <console &
             # shellcheck disable=SC2086 # words
             start --max_restarts=1 $mode "$PWD/flood" $LINES $how
-            eventually 10 is_gone "$(pid_of it)" ||
+            eventually 30 is_gone "$(pid_of it)" ||
                 fail "'$row', reader '$reader', workers '$how': it hangs"
             ends_with 0 it
             case $how in
@@ -65,7 +65,7 @@ for row in '1' '2' '1 --tee=3 --log_dir=/dev/null' '1 --tee=3 --log_dir=log' \
     slow=$!
     # shellcheck disable=SC2086
     start $mode "$PWD/flood" $LINES ends
-    ends_with 0 it 20
+    ends_with 0 it 30
     wait $slow
     case $mode in
     *--redirects*) ;;

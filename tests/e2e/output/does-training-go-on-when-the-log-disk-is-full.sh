@@ -14,7 +14,7 @@ for mode in --redirects=1 --tee=1; do
         echo written >>"$E2E_DIR/said"
         read -r line <"$E2E_DIR/gate"
         echo "room again"'
-    eventually 10 has_lines 2 written said || fail "$mode: workers are held up"
+    eventually 30 has_lines 2 written said || fail "$mode: workers are held up"
     lines 1 'cannot write to .*/0/stdout.log: No space left' it.err
     sleep 0.3 # for what is still in the pipes
     rm disk/filler

@@ -36,7 +36,7 @@ print(rank * 10_000_000 + \".\", flush=True)
 sys.stderr.write(\"short\\n\")
 sys.stderr.flush()
 os.read(os.open(\"gate\", os.O_RDONLY), 1)"'
-wait_lines 4 short it.err 20
+wait_lines 4 short it.err 30
 relay=
 for pid in $(pgrep -P "$(agent_of it)"); do
     [ "/proc/$pid/exe" -ef "$DDPRUN_FILE" ] || continue
@@ -47,7 +47,7 @@ for pid in $(pgrep -P "$(agent_of it)"); do
 done
 : "${relay:?none is found}"
 open_gate
-ends_with 0 it 20
+ends_with 0 it 30
 for rank in 0 1 2 3; do
     python3 - "$rank" <<'PY' || fail "the long line of rank $rank is torn"
 import glob, sys

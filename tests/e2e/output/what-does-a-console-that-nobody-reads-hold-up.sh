@@ -12,12 +12,12 @@ exec 8<>console
 # shellcheck disable=SC2016 # for the shell
 background it sh -c 'exec "$@" >console' sh "$DDPRUN" --nproc_per_node=2 \
     --tee=1 --log_dir=log sh -c "$talk; echo ended >>ended"
-eventually 10 has_lines 2 ended ended || fail 'a stuck console holds workers up'
+eventually 30 has_lines 2 ended ended || fail 'a stuck console holds workers up'
 is_complete()
 {
     [ "$(cat log/*/attempt_0/*/stdout.log | wc -c)" -eq $((2 * bytes)) ]
 }
-eventually 5 is_complete || fail 'the log files are not complete'
+eventually 30 is_complete || fail 'the log files are not complete'
 cat console >read 8<&- &
 reader=$!
 exec 8<&-
@@ -40,7 +40,7 @@ exec 8<>console
 # shellcheck disable=SC2016
 background it sh -c 'exec "$@" >console' sh "$DDPRUN" --nproc_per_node=1 \
     --tee=1 --log_dir=log3 sh -c "$talk; echo ended >>ended"
-eventually 10 has_lines 3 ended ended || fail 'no third end'
+eventually 30 has_lines 3 ended ended || fail 'no third end'
 sleep 0.3
 is_gone "$(pid_of it)" && fail 'the end does not wait for the console'
 kill -INT "$(pid_of it)"

@@ -39,13 +39,13 @@ rm enough
 node it --nproc_per_node=2 -r 1 --log_dir=log2 --rdzv_conf=heartbeat_timeout=1 \
     sh -c 'echo begun >>"$E2E_DIR/began"; until [ -e "$E2E_DIR/enough" ]; do
         echo more; echo more >&2; sleep 0.01; done'
-eventually 5 has_lines 2 begun began || fail 'no start'
+eventually 30 has_lines 2 begun began || fail 'no start'
 has_relay()
 {
     relay=$(relay_of)
     [ -n "$relay" ]
 }
-eventually 5 has_relay || fail 'there is no relay'
+eventually 30 has_relay || fail 'there is no relay'
 kill -STOP "$relay"
 sleep 1.5
 touch enough

@@ -23,7 +23,7 @@ node it --nproc_per_node=2 --max_restarts=1 --redirects=1 --log_dir=log sh -c '
         exit 1
     fi
     yes "a line of the second round" | head -n 50000'
-eventually 5 sh -c 'grep -qs up log/*/attempt_0/0/stdout.log' || fail 'no start'
+eventually 30 sh -c 'grep -qs up log/*/attempt_0/0/stdout.log' || fail 'no start'
 relay=$(relay_of)
 prlimit --pid "${relay:?there is no relay}" --nofile=5:5
 touch go

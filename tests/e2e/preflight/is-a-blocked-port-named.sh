@@ -4,9 +4,11 @@
 # nothing but the rendezvous, one that rejects. Is the pair, or the node, named
 # with address and port, and is the status everywhere 83?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/cables.sh"
 
 command -v nft >/dev/null || skip 'needs nft'
 network na nb nc
+even_cables eth0 na nb nc
 new='tcp flags & (syn|ack) == syn' # a connection's first packet
 # wall MACHINE RULE...: what comes in there and the rule matches.
 wall()

@@ -3,8 +3,10 @@
 # and serves the endpoint for it: does a preflight end with 0 everywhere, print
 # one table that names all, and leave the job alone?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/cables.sh"
 
 network na nb nc
+even_cables eth0 na nb nc
 node_on na job --nproc_per_node=2 --rdzv_id=job --rdzv_endpoint=na:29500 \
     "$WORKER" gate
 wait_round 1 2

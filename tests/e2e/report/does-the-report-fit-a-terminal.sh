@@ -39,7 +39,7 @@ wait_round 1 2
 cat ./*.err >all
 has 'round 1: rank 0 of 2, node 0 of 2' all
 has 'round 1: rank 1 of 2, node 1 of 2' all
-eventually 5 grep -q 'waits as a spare' a.err b.err c.err || fail 'no spare'
+eventually 30 grep -q 'waits as a spare' a.err b.err c.err || fail 'no spare'
 open_gate
 for name in a b c; do
     ends_with 0 $name

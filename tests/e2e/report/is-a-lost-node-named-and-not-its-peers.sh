@@ -27,7 +27,7 @@ ip -n "dpe$$-b" link set eth0 down
 : >broken
 sleep 0.1
 kill_node b
-ends_with 75 a 15
+ends_with 75 a 30
 has "run 'none' failed" a.err
 has 'node lost       b is silent: its lease is over$' a.err
 has "when            \($hour\|$(date +%Y-%m-%dT%H)\):.*, in round 1$" a.err
@@ -59,7 +59,7 @@ for machine in a b; do
 done
 wait_lines 2 . ranks
 kill_node b
-ends_with 75 a 15
+ends_with 75 a 30
 has 'node lost       b is gone: its launcher ended$' a.err
 
 # The same with libddp's own workers, of which one is killed while its agent is
@@ -80,6 +80,6 @@ kill -STOP "$(pid_of b)" "$(agent_of b)"
 kill -KILL "$(sed -n 's/^1 //p' trainers)"
 wait_for 'exit code 77; stopping' a.err
 kill_node b
-ends_with 75 a 15
+ends_with 75 a 30
 has 'node lost       b is ' a.err
 has 'then            rank 0 on a .*: exit code 77 (lost a peer)$' a.err

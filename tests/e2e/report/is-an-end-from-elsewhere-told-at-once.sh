@@ -10,21 +10,21 @@ run()
 {
     for name in a b; do
         node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-            --shutdown_timeout=2 "$WORKER" stubborn
+            --shutdown_timeout=5 "$WORKER" stubborn
     done
     wait_round 1 2
     # shellcheck disable=SC2013 # pids
     for pid in $(sed -n 's/.* pid=\([0-9]*\) .*/\1/p' started); do
-        eventually 5 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$pid/status"
+        eventually 30 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$pid/status"
     done
 }
 run
 ctl 0 "127.0.0.1:$port" end none
 has '^run .none. ends: its 2 nodes are told to stop, and their launchers end with status 84$' \
     ctl.out
-told="run 'none' ends: ended by ddpctl from 127.0.0.1; stopping the workers, in at most 2 s"
+told="run 'none' ends: ended by ddpctl from 127.0.0.1; stopping the workers, in at most 5 s"
 for name in a b; do
-    wait_for "$told" $name.err 1
+    wait_for "$told" $name.err
     none_marked $name && fail "$name has ended before its line"
 done
 ends_with 84 a
@@ -35,7 +35,7 @@ lines 1 'stopping the workers' a.err
 run
 kill -INT "$(pid_of b)"
 wait_for "run 'none' ends: ended by signal 2 (SIGINT) on node .*; stopping the workers" \
-    a.err 1
+    a.err
 none_marked a && fail 'a has ended before its line'
 ends_with 130 a
 ends_with 130 b

@@ -11,7 +11,7 @@ background it ./in_group "$DDPRUN" --nproc_per_node=2 \
     --report=report sh -c '[ "$RANK" = 1 ] || exec sleep 300
     echo "allocating" >&2
     exec python3 -c "x = b\"x\" * 500_000_000"'
-ends_with 137 it 20
+ends_with 137 it 30
 has 'signal 9 (SIGKILL), by the kernel: out of memory' it.err
 has '| allocating' it.err
 has '"out_of_memory":.*true' report

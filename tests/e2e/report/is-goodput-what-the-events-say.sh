@@ -22,14 +22,14 @@ for name in a b; do
         --rdzv_endpoint="127.0.0.1:$port" --report=report-$name \
         --events=events-$name sh -c "$train"
     wait_listener "$port"
-    wait_for '"waiting"\|"sealed"' events-$name 20
+    wait_for '"waiting"\|"sealed"' events-$name 30
 done
 # tells_again: what is done twice is known.
 tells_again()
 {
     curl -s "http://127.0.0.1:$port/status" | grep -q '"repeated_steps":[1-9]'
 }
-eventually 20 tells_again || fail 'the steps that are done again are not told'
+eventually 30 tells_again || fail 'the steps that are done again are not told'
 curl -s "http://127.0.0.1:$port/metrics" >metrics
 ctl 0 "127.0.0.1:$port" status
 : >enough

@@ -28,8 +28,8 @@ for name in a b; do
     ddprun $name --nnodes=2 --nproc_per_node=2 --log_dir="$LOG_DIR" \
         --rdzv_endpoint="127.0.0.1:$port" --redirects=3 ./train.sh
 done
-ends_with 82 a 20
-ends_with 82 b 20
+ends_with 82 a 30
+ends_with 82 b 30
 said='no beat for .* (--beat_timeout=1), its last beat was of step 1; its stacks are in '
 who='rank 2 did not come to all_reduce (number 7 of group default_pg); ranks 0, 1, 3 wait'
 for name in a b; do
@@ -52,7 +52,7 @@ exec "$python" "$E2E_LIB/recorder.py" 7
 END
 chmod +x alone.sh
 ddprun c --nproc_per_node=2 ./alone.sh
-ends_with 82 c 20
+ends_with 82 c 30
 has 'error .*; rank 0 waits in all_reduce (number 7 of .*); no dump from rank 1$' c.err
 [ ! -e executed ] || fail 'a dump was executed'
 nothing_left
@@ -60,7 +60,7 @@ nothing_left
 # What the user has set is the user's.
 export TORCH_FR_DUMP_TEMP_FILE="$E2E_DIR/mine_"
 ddprun d --log_dir="$LOG_DIR" ./train.sh
-ends_with 82 d 20
+ends_with 82 d 30
 has 'all ranks of the group came to all_reduce (number 7 of' d.err
 [ -s mine_0 ] || fail 'no dump where the user wants it'
 nothing_left

@@ -22,7 +22,7 @@ body = json.dumps({
     "last_call_ms": 0,
     "reconnect_ms": 600000, "instance": instance, "round": 1, "ended": 1,
     "end_status": 9}).encode()
-s = socket.create_connection(("127.0.0.1", port), timeout=5)
+s = socket.create_connection(("127.0.0.1", port), timeout=30)
 s.sendall(b"\xddddprun\x01" + struct.pack("<I", len(body)) + body)
 text = b""
 while True:

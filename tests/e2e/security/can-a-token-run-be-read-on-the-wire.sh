@@ -78,7 +78,7 @@ done
 lines 2 joined t.err
 cat >replay.py <<'PY'
 import socket, sys
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5)
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30)
 s.sendall(open(sys.argv[2], "rb").read())
 try:
     while s.recv(4096):

@@ -12,7 +12,7 @@ import http.client, sys
 address, port, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 
 def ask(host, target):
-    link = http.client.HTTPConnection(address, port, timeout=10)
+    link = http.client.HTTPConnection(address, port, timeout=30)
     link.putrequest("GET", target, skip_host=True)
     link.putheader("Host", host)
     link.endheaders()

@@ -24,7 +24,7 @@ def join(**what):
             "heartbeat_ms": 5000, "reconnect_ms": 1000, **what}
 
 def say(data):
-    s = socket.create_connection(("127.0.0.1", port), timeout=5)
+    s = socket.create_connection(("127.0.0.1", port), timeout=30)
     try:
         s.sendall(HELLO + data)
     except OSError:

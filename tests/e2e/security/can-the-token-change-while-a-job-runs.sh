@@ -33,7 +33,7 @@ job()
 {
     node "$1" --rdzv_id="$1" --rdzv_endpoint="127.0.0.1:$port" \
         --rdzv_token_file="$2" true
-    ends_with "$3" "$1" 10
+    ends_with "$3" "$1" 30
 }
 # b reaches the daemon through a relay, so that its connection can be cut.
 cat >relay.py <<'PY'

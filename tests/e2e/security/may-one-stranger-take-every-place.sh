@@ -22,7 +22,7 @@ def join(i, nodes):
         "name": "bad", "nodes_min": nodes, "nodes_max": nodes, "nproc": 1,
         "max_restarts": 0, "join_ms": 600000, "last_call_ms": 0,
         "heartbeat_ms": 60000, "reconnect_ms": 600000}).encode()
-    s = socket.create_connection(("10.77.0.1", 29500), timeout=5)
+    s = socket.create_connection(("10.77.0.1", 29500), timeout=30)
     s.sendall(HELLO + struct.pack("<I", len(body)) + body)
     text = b""
     while b'"world"' not in text and b'"waiting"' not in text:
@@ -85,7 +85,7 @@ first=$(values instance 1)
 kill -KILL "$pid_worse"
 end_of worse
 echo go >&8
-wait_for 'runs 12' bad.out 20
+wait_for 'runs 12' bad.out 30
 has 'gone 4' bad.out
 has 'gave way: runs of 10.77.0.5: 8 of at most 16' d.err # for a's
 sleep 1

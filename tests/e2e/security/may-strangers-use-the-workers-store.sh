@@ -36,7 +36,7 @@ job()
         [ $name = host ] || rank=1
         node_on $name $name --nnodes=2 "$@" --node_rank=$rank ./client
     done
-    wait_round 1 2 15
+    wait_round 1 2 30
     wait_for '^store ok$' host.out
     wait_for '^store ok$' other.out
 }
@@ -81,7 +81,7 @@ end_job
 node_on host host --nnodes=2 --rdzv_endpoint=host:29500 \
     --worker_store_allow=172.16.0.0/12 ./client
 node_on other other --nnodes=2 --rdzv_endpoint=host:29500 ./client
-ends_with 9 host 20
+ends_with 9 host 30
 ends_with 9 other
 has 'connection from .*10.77.0.2.* closed: its address may not use this store' host.err
 
@@ -96,7 +96,7 @@ wait_round 1 2
 kill -KILL "$(pid_of other)"
 node_on third third --nnodes=2 --max_restarts=1 --rdzv_endpoint=host:29500 \
     --worker_store_allow=nodes ./client
-wait_round 2 2 20
+wait_round 2 2 30
 wait_for '^store ok$' third.out
 read -r master port <masters
 (in_machine other python3 "$E2E_LIB/tcpstore.py" "$master" "$port" lost) \

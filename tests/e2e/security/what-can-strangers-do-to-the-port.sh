@@ -16,7 +16,7 @@ import os, random, socket, struct, sys
 port = int(sys.argv[1])
 kept = []
 def dial():
-    s = socket.create_connection(("127.0.0.1", port), timeout=5)
+    s = socket.create_connection(("127.0.0.1", port), timeout=30)
     kept.append(s)
     return s
 def say(data):
@@ -60,7 +60,7 @@ import socket, sys
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 print("ready", flush=True)
 c, _ = s.accept()
-c.settimeout(2)
+c.settimeout(30)
 data = c.recv(4096)
 end = data.index(b"{") - 4 if b"{" in data else len(data)
 print("hello", data[:end].hex(), flush=True)

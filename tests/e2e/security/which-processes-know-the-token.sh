@@ -42,7 +42,7 @@ master=$(values master 1)
 master=${master% }
 python3 - "${master##*:}" <<'PY'
 import socket, sys
-s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=5)
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=30)
 s.sendall(b"\x09") # c10d's PING, or nothing
 PY
 
@@ -61,7 +61,7 @@ has_helpers()
 {
     [ "$(ours "$agent" | wc -l)" -eq 3 ]
 }
-eventually 5 has_helpers || fail "no server, store and relay: $(ours "$agent")"
+eventually 30 has_helpers || fail "no server, store and relay: $(ours "$agent")"
 # shellcheck disable=SC2046 # pids
 python3 search.py token "$guard" "$agent" $(ours "$agent") \
     "$(worker_of 0 1)" >found 2>search.err || {

@@ -25,8 +25,7 @@ for order in status 'drain --force x' 'end one'; do
         has 'the token differs from that of the rendezvous' ctl.out
     }
 done
-took=$(took)
-[ "$took" -lt 4000 ] || fail "six refusals took $took ms"
+in_time 4000 "$(took)" 'six refusals'
 ctl 78 "127.0.0.1:$port" --token_file=open status
 has 'chmod 600' ctl.out
 ctl 66 "127.0.0.1:$port" --token_file=absent status

@@ -63,7 +63,7 @@ grep -A 3 '  | Traceback' raises.err | grep -q "  |   File \"$E2E_DIR/program.py
 : >started
 background holds "$DDPRUN" --nproc_per_node=2 --max_restarts=2 \
     --standby=slow_one program.py holds 1
-wait_round 2 2 20
+wait_round 2 2 30
 for pid in $(marked holds); do
     [ "$(cat "/proc/$pid/comm")" != ddprun ] || kill -KILL "$pid"
 done

@@ -58,7 +58,7 @@ while time.monotonic() < until:
 # Whoever said nothing is a client of the store by now.
 quiet[0].sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\4" +
                  struct.pack("<Q", 1) + b"n" + struct.pack("<q", 5))
-quiet[0].settimeout(5)
+quiet[0].settimeout(30)
 assert quiet[0].recv(8, socket.MSG_WAITALL) == struct.pack("<q", 5)
 print("answered", flush=True)
 PY
@@ -72,7 +72,7 @@ for name in a b; do
 done
 wait_round 1 4
 measured "two nodes met beside a flood after $(took_to 1) ms"
-wait_for answered flood.out 20
+wait_for answered flood.out 30
 end_of flood
 same 0 "$STATUS" 'status of the flood'
 has_not 'lost' daemon.err
@@ -98,7 +98,7 @@ start_daemon
 store_pid
 kill -KILL "$(pid_of daemon)"
 end_of daemon
-eventually 2 is_gone "$_store" || fail 'the store outlived a killed daemon'
+eventually 30 is_gone "$_store" || fail 'the store outlived a killed daemon'
 
 # It cannot be started now, while its user may have no more processes: later.
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
@@ -111,7 +111,7 @@ if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
             --clear-groups prlimit --nproc=2 "$@"
     }
     as_other other sleep 60
-    eventually 5 grep -qs sleep "/proc/$(pid_of other)/comm" ||
+    eventually 30 grep -qs sleep "/proc/$(pid_of other)/comm" ||
         fail 'no process of another user'
     as_other few "$DDPRDZVD" --listen="127.0.0.1:$port" --c10d
     wait_for 'cannot start the c10d store.*trying again' few.err

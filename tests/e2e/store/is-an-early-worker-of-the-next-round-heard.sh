@@ -15,7 +15,7 @@ if round == "2" and rank == "0":
     open(os.environ["E2E_DIR"] + "/gate").readline()
     raise SystemExit
 s = socket.create_connection((os.environ["MASTER_ADDR"],
-                              int(os.environ["MASTER_PORT"])), timeout=9)
+                              int(os.environ["MASTER_PORT"])), timeout=30)
 def text(t): return struct.pack("<Q", len(t)) + t
 s.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE))
 s.sendall(b"\4" + text(b"here") + struct.pack("<q", 1))
@@ -36,12 +36,12 @@ for name in a b; do
     rank=0
     [ $name = a ] || rank=1
     node $name --nnodes=2 --rdzv_backend=c10d --node_rank=$rank --max_restarts=1 \
-        --shutdown_timeout=1 --rdzv_conf=heartbeat_timeout=20 \
+        --shutdown_timeout=5 --rdzv_conf=heartbeat_timeout=20 \
         --rdzv_endpoint="127.0.0.1:$port" python3 keys.py
 done
 wait_lines 2 'round 1 count' heard
 wait_for 'round over' rd.err
-sleep 0.3 # a is ready; b's worker lives until its second is over
+sleep 1.5 # a is ready; b's worker lives until its five seconds are over
 agent=$(agent_of a)
 kill -STOP "$agent"
 wait_for 'round 2' said

@@ -68,7 +68,7 @@ has "^False $((port + 3))\$" it.out
 cat >keys.py <<'PY'
 import os, socket, struct, sys, time
 s = socket.create_connection((os.environ["MASTER_ADDR"],
-                              int(os.environ["MASTER_PORT"])), timeout=5)
+                              int(os.environ["MASTER_PORT"])), timeout=30)
 def text(t): return struct.pack("<Q", len(t)) + t
 def add(delta):
     s.sendall(b"\4" + text(b"here") + struct.pack("<q", delta))

@@ -20,7 +20,7 @@ for name in a b c; do start $name; done
 wait_world 3
 sleep 3 # long leases are given
 start d
-eventually 10 grep -q 'waits as a spare' d.err || fail 'd is no spare'
+eventually 30 grep -q 'waits as a spare' d.err || fail 'd is no spare'
 sleep 2 # and ended
 began=$(now_ms)
 cut_off a

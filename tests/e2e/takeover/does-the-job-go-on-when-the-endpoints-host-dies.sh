@@ -35,7 +35,7 @@ for how in kill cut; do
     done
     if [ $how = cut ]; then
         heal a
-        wait_world 3 "$ROUND" 20
+        wait_world 3 "$ROUND" 30
     fi
     none_overlap
     open_gate

@@ -24,12 +24,12 @@ port=$(free_port)
 daemon d "$port"
 node a --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_for 'waiting: ' a.err
-eventually 5 listens_on "$(agent_of a)" 2 ||
+eventually 30 listens_on "$(agent_of a)" 2 ||
     fail "$(listening "$(agent_of a)") ports, not the spare one and the store's"
 node b --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 2
 for name in a b; do
-    eventually 5 listens_on "$(agent_of $name)" 1 ||
+    eventually 30 listens_on "$(agent_of $name)" 1 ||
         fail "$name listens on $(listening "$(agent_of $name)") ports"
     for pid in $(workers_on $name 1); do
         same 0 "$(listening "$pid")" "ports of worker $pid"

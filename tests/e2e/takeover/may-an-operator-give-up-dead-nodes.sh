@@ -35,11 +35,11 @@ cut_off a
 cut_off b
 for name in a b c; do
     for pid in $(workers_on $name "$first"); do
-        eventually 10 is_gone "$pid" ||
+        eventually 30 is_gone "$pid" ||
             fail "worker $pid of $name lives without a lease"
     done
 done
-eventually 20 grep -q 'see go-on in ddpctl(1)' c.err ||
+eventually 30 grep -q 'see go-on in ddpctl(1)' c.err ||
     fail 'the third node does not say what may be done'
 same "$first" "$(newest_round)" 'newest round'
 

@@ -45,7 +45,7 @@ sleep 3 # the other one has the time to do wrong
 same '' "$(ranks_on b "$alone")" 'ranks of the one that was cut off'
 lines 1 ' node=b ' started
 heal a
-wait_world 2 "$alone" 20
+wait_world 2 "$alone" 30
 same 1 "$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u | wc -l)" \
     instances
 same '0 ' "$(values restarts "$ROUND")" restarts

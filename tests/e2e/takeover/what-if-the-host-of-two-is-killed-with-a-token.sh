@@ -24,11 +24,11 @@ both=$ROUND
 pid=$(workers_on b "$both")
 kill_both a
 end_of a
-eventually 20 is_gone "$pid" || fail "worker $pid of b lives without a lease"
+eventually 30 is_gone "$pid" || fail "worker $pid of b lives without a lease"
 same "$both" "$(newest_round)" 'the newest round without a proof'
 began=$(now_ms)
 start a
-wait_world 2 "$both" 20
+wait_world 2 "$both" 30
 measured "host of two killed, with a token, and started again: both run after" \
     "$(took_to "$ROUND") ms"
 has_not 'another --rdzv_id' a.err

@@ -27,5 +27,5 @@ wait_round 1 2
 kill -INT "$(pid_of it)"
 wait_for 'a second signal kills them' it.err
 kill -INT "$(pid_of it)"
-ends_with 130 it 2
+ends_with 130 it 8 # --shutdown_timeout is 30 s
 nothing_left

@@ -22,7 +22,7 @@ chmod +x reads ignores
 terminal tty
 enter tty "$DDPRUN --nproc_per_node=2 ./reads; echo status=\$?"
 wait_round 1 2
-sleep 0.3 # a shell that gets a signal just before it waits, waits all the same
+sleep 1.5 # a shell that gets a signal just before it waits, waits all the same
 keys tty C-c
 wait_screen tty '^status=130'
 lines 2 int ints

@@ -37,22 +37,22 @@ guard=$(marked tty | while read -r pid; do
 for resume in fg bg fg; do
     # What runs behind has to come before, to be stopped by a key.
     is_before || enter tty fg
-    eventually 5 is_before || fail 'fg does not bring it back'
-    sleep 0.2 # a SIGCONT comes right behind that
+    eventually 30 is_before || fail 'fg does not bring it back'
+    sleep 1 # a SIGCONT comes right behind that
     keys tty C-z
     for worker in $workers; do
-        eventually 5 is_stopped "$worker" || fail "worker $worker runs on"
+        eventually 30 is_stopped "$worker" || fail "worker $worker runs on"
     done
-    eventually 5 is_stopped "$guard" || fail 'the launcher does not stop'
+    eventually 30 is_stopped "$guard" || fail 'the launcher does not stop'
     before=$(beats)
     sleep 1.2 # more than two leases
     same "$before" "$(beats)" 'what the worker did while it was stopped'
     enter tty "$resume; echo status=\$?"
-    eventually 5 sh -c "[ \$(wc -l <pulse.0) -gt $before ]" ||
+    eventually 30 sh -c "[ \$(wc -l <pulse.0) -gt $before ]" ||
         fail "the worker does not go on by $resume"
 done
 touch over
-eventually 5 is_gone "$guard" || fail 'the launcher does not end'
+eventually 30 is_gone "$guard" || fail 'the launcher does not end'
 enter tty 'echo that is all'
 wait_screen tty '^that is all'
 same 'status=0' "$(grep '^status' tty.screen | tail -n 1)" 'how fg ends'
@@ -67,6 +67,6 @@ wait_screen tty '^guard=[0-9]'
 guard=$(sed -n 's/^guard=\([0-9]*\)\.$/\1/p' tty.screen | tail -n 1)
 kill -KILL "$(ps -o pid= --ppid "$guard")"
 wait_screen tty 'was killed by signal 9'
-eventually 5 is_gone "$guard" || fail 'its own words stop it'
+eventually 30 is_gone "$guard" || fail 'its own words stop it'
 close_terminal tty
 nothing_left

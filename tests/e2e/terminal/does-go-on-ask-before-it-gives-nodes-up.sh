@@ -21,7 +21,7 @@ freeze c
 kill -KILL "$(pid_of d)"
 end_of d
 daemon d "$port"
-wait_for 'too few nodes of the round are back' d.err 10
+wait_for 'too few nodes of the round are back' d.err 30
 
 terminal op
 enter op "$DDPCTL --endpoint=127.0.0.1:$port go-on job; echo status \$?"

@@ -21,7 +21,7 @@ drawn() { picture && grep -q -- "$1" op.picture; }
 gone() { picture && ! grep -q -- "$1" op.picture; }
 wait_picture()
 {
-    eventually 20 drawn "$1" || { cat op.picture && fail "'$1' is not drawn"; }
+    eventually 30 drawn "$1" || { cat op.picture && fail "'$1' is not drawn"; }
 }
 
 terminal op
@@ -58,7 +58,7 @@ end_of d
 wait_picture '^127.0.0.1:[0-9]* has not answered for'
 has '^  job *active' op.picture
 daemon d "$port"
-eventually 20 gone 'has not answered' || fail 'the daemon stays away'
+eventually 30 gone 'has not answered' || fail 'the daemon stays away'
 wait_picture '^  job *active *2  2 of 2'
 keys op q
 wait_screen op '^[$#] $'
@@ -78,7 +78,7 @@ has_not "$escape" ctl.out
 ctl 0 "127.0.0.1:$port" top --color=always
 has "$escape" ctl.out
 background all "$DDPCTL" --endpoint="127.0.0.1:$port" top job --delay=0.1
-eventually 20 has_lines 3 '^  job ' all.out || fail 'there is one picture only'
+eventually 30 has_lines 3 '^  job ' all.out || fail 'there is one picture only'
 kill -TERM "$(pid_of all)"
 end_of all
 ctl 2 "127.0.0.1:$port" top other

@@ -16,7 +16,7 @@ wait_screen op '^this stood here'
 is_drawn() { [ "$(tmux_on op display-message -p '#{alternate_on}')" = "$1" ]; }
 has_modes()
 {
-    enter op 'stty -g >after' && eventually 2 [ -s after ] &&
+    enter op 'stty -g >after' && eventually 30 [ -s after ] &&
         cmp -s before after
 }
 is_stopped() { grep -q '^State:.T' "/proc/$top/status"; }
@@ -26,7 +26,7 @@ top()
 {
     rm -f after
     enter op "$DDPCTL --endpoint=127.0.0.1:$port top; echo status \$? of $1"
-    eventually 20 is_drawn 1 || fail 'there is no picture'
+    eventually 30 is_drawn 1 || fail 'there is no picture'
     wait_screen op 'nothing runs here'
     top=$(marked op | while read -r pid; do
         grep -qs '^ddpctl' "/proc/$pid/comm" && echo "$pid"
@@ -36,8 +36,8 @@ top()
 # back WAY
 back()
 {
-    eventually 20 is_drawn 0 || fail "$1 leaves the picture"
-    eventually 20 has_modes || fail "$1 leaves other modes: $(cat before after)"
+    eventually 30 is_drawn 0 || fail "$1 leaves the picture"
+    eventually 30 has_modes || fail "$1 leaves other modes: $(cat before after)"
     wait_screen op '^this stood here'
     has_not 'nothing runs here' op.screen
 }
@@ -64,14 +64,14 @@ back crash
 
 top stop
 keys op C-z
-eventually 20 is_stopped || fail 'Ctrl-Z does not stop it'
+eventually 30 is_stopped || fail 'Ctrl-Z does not stop it'
 back Ctrl-Z
 enter op fg
-eventually 20 is_drawn 1 || fail 'there is no picture after fg'
+eventually 30 is_drawn 1 || fail 'there is no picture after fg'
 kill -STOP "$top"
-eventually 20 is_stopped || fail 'SIGSTOP does not stop it'
+eventually 30 is_stopped || fail 'SIGSTOP does not stop it'
 enter op 'printf "\033[?1049lnot here\n"; fg' # as a shell might
-eventually 20 is_drawn 1 || fail 'there is no picture after SIGSTOP and fg'
+eventually 30 is_drawn 1 || fail 'there is no picture after SIGSTOP and fg'
 wait_screen op 'nothing runs here'
 keys op q
 back q

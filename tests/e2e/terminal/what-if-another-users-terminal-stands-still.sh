@@ -58,7 +58,7 @@ background it python3 foreign.py "$DDPRUN" --nproc_per_node=2 --nnodes=1:2 \
     --rdzv_endpoint="127.0.0.1:$(free_port)" --tee=3 --log_dir=log \
     --rdzv_conf=heartbeat_timeout=1,last_call_timeout=0 \
     sh -c "echo begun >>begun; $talk; $talk >&2; echo ended >>ended; sleep 2"
-eventually 10 has_lines 2 ended ended || fail 'the terminal holds workers up'
+eventually 30 has_lines 2 ended ended || fail 'the terminal holds workers up'
 for stream in stdout stderr; do
     same $((2 * 20000 * 50)) "$(cat log/*/attempt_0/*/$stream.log | wc -c)" \
         "bytes in the files of $stream"
@@ -69,7 +69,7 @@ ends_with 0 it
 lines 2 begun begun
 : >ended_it
 shown='^\[default[01]\]:a line of some .* filled.$'
-eventually 10 has_lines 80000 "$shown" shown
+eventually 30 has_lines 80000 "$shown" shown
 : >over
 nothing_left
 same 80000 "$(grep -c "$shown" shown)" 'lines that a late reader gets'
@@ -84,6 +84,6 @@ lines 2 ended ended
 kill -TERM "$(pid_of it)"
 sleep 0.3
 kill -TERM "$(pid_of it)"
-ends_with 143 it 3
+ends_with 143 it 30
 : >read
 nothing_left

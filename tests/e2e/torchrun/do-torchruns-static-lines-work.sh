@@ -8,7 +8,7 @@ node_on other other --nnodes=2 --nproc_per_node=2 --node_rank=1 \
     --master_addr=10.77.0.1 --master_port=29500 "$WORKER" gate
 node_on host host --nnodes=2 --nproc_per_node=2 --node_rank=0 \
     --master_addr=10.77.0.1 --master_port=29500 "$WORKER" gate
-wait_round 1 4 15
+wait_round 1 4 30
 same 01 "$(ranks_on host 1)" 'ranks of node 0'
 same 23 "$(ranks_on other 1)" 'ranks of node 1'
 case $(values master 1) in

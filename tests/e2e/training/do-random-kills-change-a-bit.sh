@@ -53,7 +53,7 @@ count_repeated()
         echo "$round" >>before_steps
         return 0
     }
-    eventually 10 has_resumed ||
+    eventually 30 has_resumed ||
         fail "nobody resumed after a worker's death (SEED=$seed)"
     from=$(since out |
         sed -n 's/^resuming .*step \([0-9]*\) (.*memory, written in .*/\1/p')
@@ -146,7 +146,7 @@ while read -r what which delay; do
     eventually 30 runs || fail "after $done kills nothing runs (SEED=$seed)"
     round=$newest base=$(steps)
     # Three of four times while it trains, else while it starts.
-    [ $((delay % 4)) -eq 0 ] || eventually 20 progressed ||
+    [ $((delay % 4)) -eq 0 ] || eventually 30 progressed ||
         fail "no progress after $done kills (SEED=$seed)"
     sleep "0.$(printf %02d "$delay")"
     name=$([ "$which" -lt 2 ] && echo a || echo b)

@@ -55,7 +55,7 @@ trains_in_world()
 {
     wait_world "$1" "${ROUND:-0}"
     has_epochs=$(cat ./*.out | grep -c '^epoch')
-    eventually 15 more_epochs || fail "a world of $1 ends no epoch"
+    eventually 30 more_epochs || fail "a world of $1 ends no epoch"
 }
 
 more_epochs()
@@ -77,7 +77,7 @@ trains_in_world 3
 member f
 trains_in_world 4
 for name in b d e f; do
-    ends_with 0 "$name" 20
+    ends_with 0 "$name" 30
 done
 has_said 'parameters identical on all 4 ranks' || fail 'no world of 4 at the end'
 each_once nodes
@@ -105,7 +105,7 @@ said '^epoch 6/'
 kill -TERM "$(pid_of it)"
 ends_with 143 it
 launch_of 4 4
-ends_with 0 it 20
+ends_with 0 it 30
 LAUNCHES='launch1 launch2 launch3 launch4'
 # shellcheck disable=SC2086 # words
 each_once $LAUNCHES

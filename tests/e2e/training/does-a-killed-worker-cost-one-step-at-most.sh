@@ -26,7 +26,7 @@ last_step()
 }
 
 launch_two "$(free_port)" 0
-ends_with 0 a 20
+ends_with 0 a 30
 ends_with 0 b
 wanted=$(fingerprint)
 rm -f ./*.out ./*.err
@@ -47,7 +47,7 @@ for rank in 3 0 1; do
         fail "rank $rank killed after step $last, resumed from ${from:-nothing}"
     measured "rank $rank killed after step $last, resumed from step $from"
 done
-ends_with 0 a 20
+ends_with 0 a 30
 ends_with 0 b
 same "$wanted" "$(fingerprint)" fingerprint
 nothing_left
@@ -58,5 +58,5 @@ node a --standalone --nproc_per_node=2 --max_restarts=1 --snapshot_memory=0 \
 : >started
 said '^epoch 1/'
 kill -KILL "$(worker_of 1 1)"
-ends_with 0 a 20
+ends_with 0 a 30
 lines 2 '^epoch 1/' a.out

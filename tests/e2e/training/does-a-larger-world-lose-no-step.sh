@@ -11,7 +11,7 @@ went_on()
     left=$(cat ./*.out | grep "^asked to stop$1: saved at step [0-9]*$" |
         sed -n '$s/.* //p')
     [ -n "$left" ] || fail "nobody left at a step$1"
-    eventually 5 has_said "^resuming from epoch [0-9]*, step $left (" ||
+    eventually 30 has_said "^resuming from epoch [0-9]*, step $left (" ||
         fail "step $left was left, and nobody resumed from it"
 }
 

@@ -40,7 +40,7 @@ stays=$([ "$lost" = first ] && echo second || echo first)
 kill -KILL "$(pid_of "$lost")" "$(agent_of "$lost")"
 rm -rf "torn-$lost"
 machine third torn
-wait_round 2 4 20
+wait_round 2 4 30
 said "^resuming from epoch [0-9]*, step .*written in round 1" 20
 ends_with 0 third 30
 ends_with 0 "$stays"

@@ -8,7 +8,7 @@ port=$(free_port)
 train_on "$port" 1:2 0 snap a
 wait_listener "$port"
 train_on "$port" 1:2 0 snap b
-eventually 10 has_lines 4 'world=4' started || fail 'no world of 4'
+eventually 30 has_lines 4 'world=4' started || fail 'no world of 4'
 round=$(sed -n 's/^round=\([0-9]*\) .*world=4.*/\1/p' started | tail -n 1)
 said '^epoch 2/8'
 began=$(now_ms)

@@ -8,7 +8,7 @@
 
 epochs=11
 train_on "$(free_port)" 2 0 undisturbed a b
-ends_with 0 a 20
+ends_with 0 a 30
 ends_with 0 b
 wanted=$(fingerprint)
 [ -n "$wanted" ] || fail 'no fingerprint'
@@ -23,7 +23,7 @@ wait_round 2 4
 said '^resum.*epoch [34].*step'
 said '^epoch 6/'
 kill -KILL "$(worker_of 0 2)"
-ends_with 0 a 20
+ends_with 0 a 30
 ends_with 0 b
 measured "$(grep -h '^resum' ./*.out | tail -n 1)"
 lines 4 '^round=3 .* restarts=2 ' started

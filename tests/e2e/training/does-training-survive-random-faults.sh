@@ -5,7 +5,7 @@
 # (lib/cost_of_faults.py)? `make soak` plays it at length: MINUTES=, SEED=, MTBF=
 # (several in turn, in quotes), KINDS= (of faults, instead of all). The lists of
 # faults, of steps, and what all said go to the folder KEEP=.
-# limit: 150
+# limit: 300
 # alone: it measures what a fault costs
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"

@@ -21,11 +21,11 @@ worker=$(workers_on other 1)
 cut_off other
 began=$(now_ms)
 kill -TERM "$worker"
-eventually 25 is_gone "$worker" || fail 'the worker waits'
+eventually 30 is_gone "$worker" || fail 'the worker waits'
 took=$(took)
 measured "SIGTERM behind a cut cable: the worker ended after $took ms"
 # Three seconds, which the kernels count. Without hurry it takes eight to ten.
-[ "$took" -lt $((6000 * ${E2E_SLOW:-1})) ] || fail "it took $took ms"
+in_time 6000 "$took" 'the end of the worker'
 grep -q 'is silent: its host is down or the network is cut' other.err ||
     fail "it does not say why: $(tail -n 3 other.err)"
 heal other

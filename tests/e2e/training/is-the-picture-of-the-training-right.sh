@@ -23,7 +23,7 @@ node it --standalone --nproc_per_node=2 --max_restarts=3 \
     ./train 7 1 $MODEL --plot=picture.svg
 said '^epoch 2/'
 kill -KILL "$(worker_of 1 1)"
-ends_with 0 it 20
+ends_with 0 it 30
 from=$(sed -n 's/^resuming .* step \([0-9]*\) (.*/\1/p' it.out)
 grep -q "$(printf 'restart\t%s\t2' "$from")" picture.svg.tsv ||
     fail "no restart at step $from in picture.svg.tsv"

@@ -13,7 +13,7 @@ esac
 small_disk small 1900k
 node it --standalone --nproc_per_node=2 ./train 2 1 $MODEL \
     --snapshot_path=small/snap
-ends_with 74 it 20
+ends_with 74 it 30
 grep -i 'no space' it.err it.out >words || fail 'a full disk is not mentioned'
 has 'small/snap' words
 measured "$(head -n 1 words | cut -c 1-100)"

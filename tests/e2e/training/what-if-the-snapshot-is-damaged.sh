@@ -5,7 +5,7 @@
 . "$E2E_LIB/trainer.sh"
 
 train_on "$(free_port)" 1 0 whole a
-ends_with 0 a 20
+ends_with 0 a 30
 wanted=$(fingerprint)
 
 two_snapshots()
@@ -18,7 +18,7 @@ two_snapshots()
 # A slow disk is behind the training: what is saved meanwhile is left out.
 train_on "$(free_port)" 1 0 half a
 said '^epoch 4/8'
-eventually 10 two_snapshots || fail 'no two snapshots'
+eventually 30 two_snapshots || fail 'no two snapshots'
 kill -INT "$(pid_of a)"
 end_of a
 for damage in flip cut empty; do
@@ -34,7 +34,7 @@ for damage in flip cut empty; do
     empty) : >"$newest" ;;
     esac
     train_on "$(free_port)" 1 0 $damage a
-    ends_with 0 a 20
+    ends_with 0 a 30
     has "^a damaged snapshot is refused.*$newest" a.out
     has "^resuming from epoch .*($damage" a.out
     same "$wanted" "$(fingerprint)" "fingerprint after $damage"
@@ -44,4 +44,4 @@ for file in half/*.safetensors; do
     : >"$file"
 done
 train_on "$(free_port)" 1 0 half a
-ends_with 67 a 20
+ends_with 67 a 30
