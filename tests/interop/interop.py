@@ -152,7 +152,7 @@ def wait_log(text, name, count=1, seconds=60):
         fail(f"{name} ended without '{text}'")
 
 
-def ends_with(status, name, seconds=60):
+def ends_with(status, name, seconds=150):
     try:
         got = started[name].wait(seconds)
     except subprocess.TimeoutExpired:
@@ -199,7 +199,7 @@ def standbys():
 
 def wait_standbys(nodes, workers):
     """Until each node has a standby for each of its workers."""
-    eventually(lambda: len(standbys()) == nodes * (1 + workers), 150,
+    eventually(lambda: len(standbys()) == nodes * (1 + workers), 600,
                f"no standbys of {nodes * workers} workers")
     time.sleep(0.5)  # until the launchers have read that they are there
 

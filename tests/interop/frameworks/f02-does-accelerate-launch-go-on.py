@@ -1,6 +1,6 @@
 # The same by accelerate's own command, `accelerate launch`, which
 # `python -m ddprun.torchrun` makes start ddprun.
-# limit: 900
+# limit: 3600
 from frameworks.scenario import *
 
 title = version("accelerate")

@@ -1,7 +1,7 @@
 # A worker and a node of a job with FSDP2, distributed checkpoints and @record are
 # killed: does it go on from the last whole checkpoint, to the result of an
 # undisturbed run?
-# limit: 900
+# limit: 3600
 from frameworks.scenario import *
 
 if torch_version() < (2, 6):

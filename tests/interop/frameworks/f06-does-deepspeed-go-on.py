@@ -1,7 +1,7 @@
 # A worker and a node of a job with DeepSpeed (ZeRO stage 1 on CPUs) are killed:
 # does the job go on from DeepSpeed's own checkpoint, to the result of an
 # undisturbed run?
-# limit: 1800
+# limit: 4500
 from frameworks.scenario import *
 
 title = version("deepspeed")

@@ -1,7 +1,7 @@
 # Two replica groups of torchft, each a job of ddprun's: the worker of one is
 # killed. Does the other one go on meanwhile, and does the group that ddprun
 # starts again get its state from it, and have the same from then on?
-# limit: 400
+# limit: 1800
 from frameworks.scenario import *
 
 title = version("torchft-nightly")

@@ -2,7 +2,7 @@
 # ddprun, with a worker that is killed in the middle where they have a snapshot?
 # Only what needs a GPU, a download or a package that is not here is replaced.
 # INTEROP_TUTORIALS is the folder with the tutorials; none of them is here.
-# limit: 600
+# limit: 1800
 from frameworks.scenario import *
 
 folder = os.environ.get("INTEROP_TUTORIALS", "")

@@ -7,7 +7,7 @@ import re
 from interop import *
 
 PLACES = {"1 x 2": 1, "2 x 2": 2}
-WAIT_S = 150  # imports on a busy machine
+WAIT_S = 600  # against hanging: imports take a minute on a busy machine
 JOBS = HERE / "frameworks"
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
                "TOKENIZERS_PARALLELISM": "false"}
