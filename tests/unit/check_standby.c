@@ -1,11 +1,12 @@
 /* clang-format off */
+/* links: launcher/worker/gate */
 /* links: tests/lib/fault tests/lib/fault_each */
 /* links: launcher/standby/standby launcher/standby/forks */
 /* links: launcher/standby/policy */
 /* links: launcher/standby/command launcher/standby/same_env */
 /* links: launcher/standby/order launcher/standby/runner */
 /* links: launcher/standby/learn launcher/standby/prefetch launcher/hw/cpus */
-/* links: launcher/worker/spawn launcher/worker/gate launcher/worker/env launcher/worker/mailbox */
+/* links: launcher/worker/spawn launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/proc/pidfd launcher/proc/procfs launcher/proc/aborts */
 /* links: launcher/proc/cgroup */

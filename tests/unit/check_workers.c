@@ -1,6 +1,7 @@
 /* clang-format off */
+/* links: launcher/worker/gate launcher/hw/cpus */
 /* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
-/* links: launcher/worker/workers launcher/worker/spawn launcher/worker/gate launcher/worker/env launcher/hw/cpus */
+/* links: launcher/worker/workers launcher/worker/spawn launcher/worker/env */
 /* links: launcher/worker/mailbox launcher/worker/errfile */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/output/output launcher/output/relay */

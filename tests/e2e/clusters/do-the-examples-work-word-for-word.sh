@@ -8,7 +8,7 @@
 
 network n-0 n-1
 command -v python3 >/dev/null || skip 'needs python3'
-make_into n-0 n-1
+make_into
 examples=$E2E_DIR/examples # a host has a /tmp of its own, perhaps with the project
 cp -r "$E2E_LIB/../../../examples" "$examples"
 mkdir bin

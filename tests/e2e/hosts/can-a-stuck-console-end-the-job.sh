@@ -7,7 +7,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b
-make_into a b
+make_into
 cat >many <<'MANY'
 #!/bin/sh
 echo "round=$DDP_ROUND rank=$RANK " >>"$E2E_DIR/started"

@@ -7,7 +7,7 @@
 
 # Forty names for two machines: a run knows its nodes by their launchers.
 network a b
-make_into a b
+make_into
 mv into into-machine
 cat >into <<'INTO'
 #!/bin/sh

@@ -8,7 +8,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c d e
-make_into a b c d e
+make_into
 mv into into-machine
 # Branches of a, b; c, d; e. Files say who reaches nobody, and who is not there.
 cat >into <<'INTO'

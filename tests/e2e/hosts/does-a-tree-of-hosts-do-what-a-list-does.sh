@@ -7,7 +7,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c d e
-make_into a b c d e
+make_into
 # Branches of a, b; c, d; e. `through` has who executed it, for whom.
 mv into into-machine
 cat >into <<'INTO'

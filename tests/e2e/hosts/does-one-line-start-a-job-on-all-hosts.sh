@@ -7,7 +7,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c
-make_into a b c
+make_into
 cat >list <<'LIST'
 # the machines of this test
 a slots=2

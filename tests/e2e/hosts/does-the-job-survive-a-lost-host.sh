@@ -7,7 +7,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c
-make_into a b c
+make_into
 front --hosts=a,b,c --nnodes=2:3 "$WORKER" gate
 wait_round 1 3 30
 # shellcheck disable=SC2046 # pids

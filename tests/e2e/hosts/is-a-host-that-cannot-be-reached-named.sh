@@ -6,7 +6,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c
-make_into a b c
+make_into
 # Two hosts more: one never answers, one refuses.
 mv into into-machine
 cat >into <<'INTO'

@@ -7,7 +7,7 @@
 . "$E2E_LIB/hosts.sh"
 
 network a b c d
-make_into a b c d
+make_into
 
 for signal in TERM INT HUP; do
     : >started

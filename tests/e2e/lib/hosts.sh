@@ -6,9 +6,6 @@
 # those that name its files; MACHINE is written to `asked`.
 make_into()
 {
-    for _machine in "$@"; do
-        mkdir -p "$E2E_DIR/shm.$_machine"
-    done
     cat >into <<INTO
 #!/bin/sh
 machine=\$1

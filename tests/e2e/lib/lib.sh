@@ -463,18 +463,21 @@ network()
             ip -n "$_ns" address add "10.77.0.$_number/24" dev eth0 &&
             ip -n "$_ns" link set lo up && ip -n "$_ns" link set eth0 up ||
             fail "no machine $_machine"
+        mkdir "shm.$_machine" && mount -t tmpfs tmpfs "shm.$_machine" ||
+            fail "no shared memory for $_machine"
+        MOUNTS="$MOUNTS $E2E_DIR/shm.$_machine"
         echo "10.77.0.$_number $_machine" >>hosts
     done
 }
 
 # in_machine MACHINE COMMAND...: there, with its own host name, its own /tmp
-# (tmp.MACHINE; log folders go there), /dev/shm (shm.MACHINE) and its own /etc/hosts (hosts.MACHINE, or
-# the one of all); so for resolv.conf and nsswitch.conf where they are here.
+# (tmp.MACHINE; log folders go there), /dev/shm (shm.MACHINE, in memory as on any
+# machine) and its own /etc/hosts (hosts.MACHINE, or the one of all); so for resolv.conf and nsswitch.conf where they are here.
 in_machine()
 {
     _machine=$1
     shift
-    mkdir -p "$E2E_DIR/tmp.$_machine" "$E2E_DIR/shm.$_machine"
+    mkdir -p "$E2E_DIR/tmp.$_machine"
     # What we need of the /tmp that is covered lies in the new one as well, and
     # what sanitizers write (scripts/sanitize).
     # shellcheck disable=SC2016 # for the inner shell

@@ -68,7 +68,7 @@ has_not 'cannot make' it.err
 need_namespace_root 'to mount full and read-only disks'
 mkdir full locked
 mount -t tmpfs -o size=4k,nr_inodes=1 tmpfs full || skip 'no tmpfs here'
-MOUNTS=$E2E_DIR/full
+MOUNTS="$MOUNTS $E2E_DIR/full"
 refused --log_dir=full
 has 'No space left' it.err
 mount -t tmpfs -o ro tmpfs locked || skip 'no tmpfs here'
