@@ -58,8 +58,10 @@ class _Job:
             self.catches = True
 
     def forget(self) -> None:
+        """A standby is a forked child, too, of a process that imported this and is no
+        worker."""
+        self.forked |= self.handle is not None or "RANK" in os.environ
         self.handle = self.comm_handle = None
-        self.forked = True
         if self.catches:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from typing import Callable
 
-import ddprun
-from conftest import Job
+import ddprun as package
+from conftest import PATHS, Job
 
 
 def test_without_a_launcher_the_world_has_one_rank() -> None:
-    at = ddprun.place()
+    at = package.place()
     assert (at.rank, at.world, at.round, at.run_id) == (0, 1, 0, "none")
-    ddprun.beat(1)
-    assert not ddprun.should_stop()
+    package.beat(1)
+    assert not package.should_stop()
 
 
 def test_a_forked_child_has_no_place_and_dies_of_sigterm(ddprun: Callable[..., Job], tmp_path: Path) -> None:
@@ -52,3 +54,41 @@ print("asked", ddprun.should_stop())
     )
     text = ddprun("--standalone", "own.py").wait()
     assert "its own" in text and "asked False" in text
+
+
+def test_a_standby_that_imported_it_has_its_place(ddprun: Callable[..., Job], tmp_path: Path) -> None:
+    """As a wheel installs it: only what is in site-packages is imported ahead."""
+    installed = tmp_path / "site-packages"
+    shutil.copytree(Path(package.__file__).parent, installed / "ddprun")
+    (tmp_path / "job.py").write_text(
+        """
+import os, signal, sys, time
+import ddprun
+at = ddprun.place()
+ddprun.beat(1)
+if at.restart_count == 0:
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGKILL)
+print("place", at.rank, "stop", ddprun.should_stop(), flush=True)
+if os.fork() == 0:
+    try:
+        ddprun.place()
+    except ddprun.Error as e:
+        os.write(1, b"refused in a child\\n")
+    os._exit(0)
+os.wait()
+"""
+    )
+    job = ddprun(
+        "--standalone",
+        "--standby=auto",
+        "--max_restarts=1",
+        "job.py",
+        PYTHONPATH=os.pathsep.join([str(installed), *PATHS]),
+    )
+    job.wait_for("imported ahead", 150)
+    (tmp_path / "go").touch()
+    text = job.wait()
+    assert "1 of 1 worker started from a standby" in text
+    assert "place 0 stop False" in text and "refused in a child" in text
