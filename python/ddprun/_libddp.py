@@ -44,6 +44,29 @@ class Error(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
+        self._is_told = False
+        _end_with_its_status()
+
+
+def _end_with_its_status() -> None:
+    """An Error that nobody catches: the interpreter takes the status of a SystemExit
+    that its hook raises. It must be the outermost hook. PyTorch's, which each
+    init_process_group puts around the one that it finds, prints only if that one
+    returns."""
+    before = sys.excepthook
+    if getattr(before, "ends_with_its_status", False):
+        return
+
+    def hook(kind: Type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, Error) or error._is_told:
+            before(kind, error, trace)
+            return
+        error._is_told = True  # an inner hook of this kind returns
+        before(kind, error, trace)
+        raise SystemExit(error.code)
+
+    hook.ends_with_its_status = True  # type: ignore[attr-defined]
+    sys.excepthook = hook
 
 
 def usage(text: str) -> Error:
@@ -194,19 +217,3 @@ def version() -> str:
     text = c_char_p()
     lib.ddp_version(ctypes.byref(text))
     return (text.value or b"").decode()
-
-
-_hook_before = sys.excepthook
-
-
-def _end_with_its_status(
-    kind: Type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    """An Error that nobody caught: the interpreter takes the status of a
-    SystemExit that its hook raises."""
-    _hook_before(kind, error, trace)
-    if isinstance(error, Error):
-        raise SystemExit(error.code)
-
-
-sys.excepthook = _end_with_its_status

@@ -186,7 +186,21 @@ dist.destroy_process_group()
     assert "2 the model is sharded (DTensor, FSDPModule)" in text
 
 
-def test_an_error_that_nobody_catches_gives_its_status(ddprun: Start, tmp_path: Path) -> None:
-    (tmp_path / "fail.py").write_text("import ddprun\nddprun.place()\nraise ddprun.Error(67, 'torn')\n")
+GROUP = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
+
+
+@pytest.mark.parametrize("before", ["", GROUP], ids=["plain", "in-a-process-group"])
+def test_an_error_that_nobody_catches_is_told_and_gives_its_status(ddprun: Start, tmp_path: Path, before: str) -> None:
+    """PyTorch has a hook of its own as soon as there is a process group."""
+    (tmp_path / "fail.py").write_text(
+        f"""
+import ddprun
+try:
+    raise ddprun.Error(65, 'caught')
+except ddprun.Error:
+    pass
+{before}raise ddprun.Error(67, 'torn')
+"""
+    )
     job = ddprun("--standalone", "fail.py")
-    assert "Error: torn" in job.wait(67)
+    assert "Error: torn" in job.wait(67).partition("ddprun: ")[0]
