@@ -1,6 +1,6 @@
 /*
  * launcher/worker/gate: where fresh children wait until the last one of a round
- * is forked. With more workers than CPUs the first ones would take the CPUs
+ * is forked. With many more workers than CPUs the first ones take the CPUs
  * from the agent that still has to fork the others: a library that turns while
  * it waits (MPI's do) holds up the very ranks that it waits for.
  *
