@@ -1,7 +1,7 @@
 # init_process_group("gloo"), all_reduce, barrier, new_group under ddprun on one
 # node: do they work, and again after a restart? Also with a store that the
 # program serves itself.
-# limit: 150
+# limit: 900
 from interop import *
 
 

@@ -1,6 +1,6 @@
 # Two nodes of two workers: does a group form, and again after a failure on one
 # of them, under c10d and under static; with the store for the nodes alone?
-# limit: 150
+# limit: 900
 from interop import *
 
 

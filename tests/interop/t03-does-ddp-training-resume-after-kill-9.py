@@ -1,5 +1,6 @@
 # The training script that PyTorch's users write, unchanged: does it go on from
 # its snapshot after kill -9 of a worker?
+# limit: 600
 from interop import *
 
 start("job", DDPRUN, "--standalone", "--nproc_per_node=2", "--max_restarts=1",

@@ -1,6 +1,7 @@
 # A worker under @record that raises: is its message in ddprun's report, the
 # traceback once, and the status the worker's? Also as python -m. Is whoever
 # started ddprun told in the error file that they named, as by torchrun?
+# limit: 600
 import json
 
 from interop import *
