@@ -73,12 +73,16 @@ END_TEST
 START_TEST(test_addr_listen_without_a_descriptor_names_the_limit)
 {
     struct sockaddr_storage here = at("127.0.0.1", 0);
-    struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
+    struct rlimit some, none;
     struct ddp_err err;
     int fd;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &some), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = some.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     ck_assert_int_eq(addr_listen((const struct sockaddr *)&here, &fd, &err),
                      -1);
+    /* What looks for leaks at the end needs some. */
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &some), 0);
     ck_assert_int_eq(err.code, DDP_E_NOMEM);
     ck_assert_str_eq(err.text,
                      "cannot make a socket (ulimit -n): Too many open files");
