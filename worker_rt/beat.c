@@ -32,15 +32,27 @@ void ddp_beat(struct ddp *d, int64_t step)
 /* One for the process, as signals are; lock-free, so a handler may write it. */
 static atomic_int stop_signal;
 static _Atomic int64_t stop_since_us = MONO_NEVER;
+static struct stop_page *_Atomic told_by; /* NULL: by signals alone */
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "always");
 _Static_assert(ATOMIC_LONG_LOCK_FREE == 2, "always");
+_Static_assert(ATOMIC_POINTER_LOCK_FREE == 2, "always");
 
-/* clock_gettime(2), behind mono_now_us, may be called here (signal-safety(7)).
- */
+/* A rank died: no step comes at which all could leave, and an interpreter that
+ * unwinds keeps the next round waiting for seconds. */
+static bool has_failed(void)
+{
+    const struct stop_page *page = atomic_load(&told_by);
+    return page != NULL && atomic_load(&page->why) == STOP_PAGE_FAILED;
+}
+
+/* All that it calls may be called here (signal-safety(7)), clock_gettime behind
+ * mono_now_us included. What is raised comes when it returns. */
 static void on_stop_signal(int signo)
 {
     if (atomic_exchange(&stop_signal, signo) == 0)
         atomic_store(&stop_since_us, mono_now_us());
+    if (signo == SIGTERM && has_failed() && signal(SIGTERM, SIG_DFL) != SIG_ERR)
+        (void)raise(SIGTERM); /* cannot fail for a valid signal */
 }
 
 int64_t rt_stop_since_us(void)
@@ -58,14 +70,16 @@ enum ddp_stop ddp_should_stop(const struct ddp *d)
     }
     if (why == STOP_PAGE_SCALE_DOWN)
         return DDP_STOP_SCALE_DOWN;
-    if (why != STOP_PAGE_NOT)
+    if (why != STOP_PAGE_NOT && why != STOP_PAGE_FAILED)
         return DDP_STOP_SCALE_UP;
     return atomic_load(&stop_signal) == 0 ? DDP_STOP_NO : DDP_STOP_SIGNAL;
 }
 
 int ddp_stop_on_signal(struct ddp *d, int signo, struct ddp_error *err)
 {
-    (void)d;
+    struct stop_page *none = NULL;
+    if (atomic_compare_exchange_strong(&told_by, &none, d->stop_page))
+        d->stop_page_stays = true;
     struct sigaction sa = {.sa_handler = on_stop_signal,
                            .sa_flags = SA_RESTART};
     (void)sigemptyset(&sa.sa_mask); /* cannot fail on a valid set */

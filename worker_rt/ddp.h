@@ -343,7 +343,9 @@ DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
 
 /*
  * Installs a handler for `signo` (SIGTERM for example) that only notes the
- * signal for ddp_should_stop. It stays for the life of the process. After the
+ * signal for ddp_should_stop. It stays for the life of the process. SIGTERM
+ * still ends the process at once after a rank died, where the launcher could
+ * tell it so: no step comes then at which all could leave. After the
  * signal, a collective in which nothing moves for half of the time to SIGKILL
  * (DDP_SHUTDOWN_TIMEOUT, ddprun's --shutdown_timeout; two seconds if it is not
  * set) fails with ABORTED: a rank that was asked to stop must not wait for one

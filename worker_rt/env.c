@@ -329,7 +329,7 @@ void ddp_free(struct ddp *d)
     fork_forget(&d->forks[0]);
     fork_forget(&d->forks[1]);
     store_client_free(&d->store);
-    if (d->stop_page != NULL)
+    if (d->stop_page != NULL && !d->stop_page_stays)
         (void)munmap(d->stop_page, sizeof(*d->stop_page)); /* cannot fail */
     if (d->memory_fd >= 0)
         (void)close(d->memory_fd); /* the launcher holds it */

@@ -49,6 +49,7 @@ struct ddp {
     bool memory_used;            /* by a keeper */
     struct fork_watch forks[2];  /* no child keeps the store and that open */
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
+    bool stop_page_stays;        /* mapped, for a handler of signals */
     _Atomic int64_t beat_due;    /* no beat is written before, us */
 };
 

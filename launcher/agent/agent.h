@@ -205,7 +205,8 @@ enum agent_action_kind {
                          no event for it. Also ends a try to connect */
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
-    AGENT_KILL,       /* signo to all workers that live */
+    AGENT_KILL,       /* signo to all workers that live. `failed`: a rank died,
+                         and they are told that no step will come */
     AGENT_ASK,        /* graceful: asks those that look for it to leave at a
                          step, and sends SIGTERM to the others */
     AGENT_CHECK,      /* look whether this node is fit for work */
@@ -224,6 +225,7 @@ struct agent_action {
     const struct msg_world *world;
     enum msg_graceful graceful;
     int signo;
+    bool failed;
     bool gentle;
     const struct note *note;
     const struct agent_verdict *verdict;

@@ -191,7 +191,10 @@ static void stop_workers(struct step *s, int signo, enum agent_grace grace)
         a->grace = grace;
     a->kill_at_us = signo == SIGKILL ? MONO_NEVER
                                      : mono_after(s->now_us, agent_grace_us(a));
-    agent_kill_workers(s, signo);
+    struct agent_action kill = {.kind = AGENT_KILL,
+                                .signo = signo,
+                                .failed = grace == AGENT_GRACE_SHORT};
+    agent_emit(s, &kill);
 }
 
 void agent_stop_workers(struct step *s, int signo)

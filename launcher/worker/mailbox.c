@@ -144,16 +144,25 @@ void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step)
     *step = read_step(m->progress_fd);
 }
 
+static bool say_why(const struct mailbox *m, uint32_t why)
+{
+    return m->stop_fd >= 0 &&
+           pwrite(m->stop_fd, &why, sizeof(why),
+                  offsetof(struct stop_page, why)) == sizeof(why);
+}
+
 bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful)
 {
-    uint32_t word = (uint32_t)graceful;
     uint32_t looks = 0;
     ddp_assert(graceful <= MSG_SCALE_DOWN);
-    if (m->stop_fd < 0)
-        return false;
-    bool asked = pwrite(m->stop_fd, &word, sizeof(word),
-                        offsetof(struct stop_page, why)) == sizeof(word);
+    bool asked = say_why(m, (uint32_t)graceful);
     bool known = pread(m->stop_fd, &looks, sizeof(looks),
                        offsetof(struct stop_page, looks)) == sizeof(looks);
     return asked && known && looks != 0;
+}
+
+/* Where it cannot be told, it ends when its next collective fails. */
+void mailbox_failed(const struct mailbox *m)
+{
+    (void)say_why(m, STOP_PAGE_FAILED);
 }

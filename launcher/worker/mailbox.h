@@ -63,4 +63,8 @@ void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step);
  * not, it has to be asked by a signal. */
 bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful);
 
+/* Tells the worker that a rank died: SIGTERM ends it at once from now on, even
+ * if it notes that signal to leave at a step (ddp_stop_on_signal). */
+void mailbox_failed(const struct mailbox *m);
+
 #endif

@@ -567,6 +567,13 @@ int workers_ask(struct workers *workers,
     return looking;
 }
 
+void workers_failed(const struct workers *workers)
+{
+    for (int i = 0; i < workers->conf->nproc; i++)
+        if (workers->live[i] != NULL)
+            mailbox_failed(&workers->mailboxes[i]);
+}
+
 bool workers_exits(int signo)
 {
     return signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;

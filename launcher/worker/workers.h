@@ -74,6 +74,9 @@ void workers_kill(struct workers *workers, int signo);
  * started later are sent it. */
 void workers_kill_late(struct workers *workers, int signo, int64_t sent_us);
 
+/* Tells each worker that the round failed, before SIGTERM (mailbox_failed). */
+void workers_failed(const struct workers *workers);
+
 /* Asks each worker to leave: by its mailbox if it looks there, else by SIGTERM,
  * which those that were started before `sent_us` have (workers_kill_late;
  * INT64_MIN: none has). Returns how many look. */

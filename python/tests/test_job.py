@@ -204,3 +204,21 @@ except ddprun.Error:
     )
     job = ddprun("--standalone", "fail.py")
     assert "Error: torn" in job.wait(67).partition("ddprun: ")[0]
+
+
+def test_a_rank_that_notes_sigterm_ends_with_its_peer(ddprun: Start, tmp_path: Path) -> None:
+    """There is no step any more at which both could leave."""
+    (tmp_path / "notes.py").write_text(
+        """
+import os, time, ddprun
+ddprun.should_stop()
+if ddprun.place().restart_count == 0:
+    if ddprun.place().rank == 1:
+        os._exit(3)
+    time.sleep(60)
+"""
+    )
+    began = time.monotonic()
+    options = ["--nproc_per_node=2", "--max_restarts=1", "--failure_grace=50", "--shutdown_timeout=50"]
+    ddprun("--standalone", *options, "notes.py").wait()
+    assert time.monotonic() - began < 40

@@ -1,7 +1,8 @@
 /*
  * base/stop_page: the page of memory by which a launcher asks one worker to
- * leave at a step, and the names of the memfds that it gives its workers. Each
- * side writes one word of the page, whole, and reads the other's at any time.
+ * leave at a step, or tells it that there will be none, and the names of the
+ * memfds that it gives its workers. Each side writes one word of the page,
+ * whole, and reads the other's at any time.
  */
 #ifndef RENDEZVOUS_BASE_STOP_PAGE_H
 #define RENDEZVOUS_BASE_STOP_PAGE_H
@@ -18,6 +19,7 @@ enum stop_page_why {
     STOP_PAGE_NOT,
     STOP_PAGE_SCALE_UP,   /* nodes join */
     STOP_PAGE_SCALE_DOWN, /* a node leaves */
+    STOP_PAGE_FAILED,     /* a rank died: there is no step to leave at */
 };
 
 /* Of $DDP_STOP_FILE, which is as long as this. */

@@ -94,11 +94,11 @@ START_TEST(test_agent_patience_ends_early)
     switch (_i) {
     case 0:
         worker_exits(0, 3, 0);
-        ck_assert_str_eq(did, "kill:15 ");
+        ck_assert_str_eq(did, "kill:15:failed ");
         return;
     case 1:
         stop(1);
-        ck_assert_str_eq(did, "kill:15 ");
+        ck_assert_str_eq(did, "kill:15:failed ");
         return;
     case 2:
         signal_comes(SIGTERM);
@@ -174,7 +174,7 @@ START_TEST(test_agent_grace_after_a_failure_is_short)
         return;
     case 2: /* on another node, or that is lost */
         stop(1);
-        ck_assert_str_eq(did, "kill:15 ");
+        ck_assert_str_eq(did, "kill:15:failed ");
         killed_after(200, SHORT_OF_2);
         return;
     case 3:
@@ -231,7 +231,7 @@ START_TEST(test_agent_failure_of_an_asked_worker_leaves_a_short_grace)
         worker_exits(0, 3, 0);
     else
         stop(1);
-    ck_assert_str_eq(did, "kill:15 ");
+    ck_assert_str_eq(did, "kill:15:failed ");
     killed_after(200, _i == 0 ? SHORT_OF_1 : SHORT_OF_2);
 }
 END_TEST
@@ -371,7 +371,7 @@ START_TEST(test_agent_short_grace_of_zero_kills_at_once)
     agent.conf.failure_us = 0;
     run_long();
     worker_exits(1, 7, 0);
-    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_str_eq(did, "send:failed kill:15:failed ");
     ck_assert_int_le(agent_deadline(&agent), now_us);
     tick();
     ck_assert_str_eq(did, "kill:9 ");
@@ -524,7 +524,7 @@ START_TEST(test_agent_drained_workers_are_hurried)
     stop(7); /* of another round */
     ck_assert_str_eq(did, "");
     stop(1);
-    ck_assert_str_eq(did, "kill:15 ");
+    ck_assert_str_eq(did, "kill:15:failed ");
     stop(1);
     ck_assert_str_eq(did, "");
     both_die(SIGTERM);

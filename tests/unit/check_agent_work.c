@@ -27,7 +27,7 @@ START_TEST(test_agent_failure_stops_the_others_and_is_told)
 {
     run();
     worker_exits(1, 7, 0);
-    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_str_eq(did, "send:failed kill:15:failed ");
     ck_assert_int_eq(last.failed.rank, 3);
     ck_assert_int_eq(last.failed.local_rank, 1);
     ck_assert_int_eq(last.failed.code, 7);
@@ -153,7 +153,7 @@ START_TEST(test_agent_spawn_failure_stops_those_that_started)
                                          .code = 127,
                                          .permanent = true,
                                          .text = "not found"}});
-    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_str_eq(did, "send:failed kill:15:failed ");
     ck_assert_int_eq(last.failed.permanent, 1);
     ck_assert_str_eq(last.failed.text, "not found");
     worker_exits(0, 0, 15);
@@ -179,7 +179,7 @@ START_TEST(test_agent_hung_worker_is_a_failure)
     world("aa", 1);
     struct msg_failed failed;
     worker_hangs(1, 7 * MONO_S);
-    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_str_eq(did, "send:failed kill:15:failed ");
     failed = agent.round.failed;
     ck_assert_int_eq(failed.hung, 1);
     ck_assert_int_eq(failed.rank, 3);
@@ -203,7 +203,7 @@ START_TEST(test_agent_abort_is_a_failure)
     lease(0, 800);
     world("aa", 1);
     worker_aborts(1, 3);
-    ck_assert_str_eq(did, "send:failed kill:15 ");
+    ck_assert_str_eq(did, "send:failed kill:15:failed ");
     ck_assert_int_eq(agent.round.failed.code, 3);
     ck_assert_int_eq(agent.round.failed.rank, 3);
     ck_assert_int_eq(agent.round.failed.hung, 0);

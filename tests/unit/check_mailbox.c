@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/worker/mailbox.h"
@@ -151,6 +151,51 @@ START_TEST(test_mailbox_signal_is_a_reason_of_its_own)
 }
 END_TEST
 
+/* How a child ends that notes SIGTERM, was asked to leave at a step, and gets
+ * that signal; with `frees`, after its handle is gone. */
+static int end_of_noting_worker(bool failed, bool frees)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct ddp *d = worker();
+        ck_assert_int_eq(ddp_stop_on_signal(d, SIGTERM, NULL), 0);
+        (void)mailbox_ask(&n, MSG_SCALE_UP); /* it has not looked yet */
+        if (failed)
+            mailbox_failed(&n);
+        if (frees)
+            ddp_free(d);
+        ck_assert_int_eq(raise(SIGTERM), 0);
+        _exit(3);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* A rank died: there is no step at which all could leave. */
+START_TEST(test_mailbox_failed_worker_ends_by_sigterm)
+{
+    int status = end_of_noting_worker(true, _i == 1);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    status = end_of_noting_worker(false, _i == 1);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 3);
+}
+END_TEST
+
+/* It is no request to leave at a step, and other signals are noted. */
+START_TEST(test_mailbox_failed_is_no_reason_to_stop)
+{
+    struct ddp *d = worker();
+    ck_assert_int_eq(ddp_stop_on_signal(d, SIGUSR1, NULL), 0);
+    mailbox_failed(&n);
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
+    ck_assert_int_eq(raise(SIGUSR1), 0);
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
+    ddp_free(d);
+}
+END_TEST
+
 /* No worker can make another one's mapping fault, nor the launcher's reading.
  */
 START_TEST(test_mailbox_stop_file_keeps_its_size)
@@ -245,6 +290,8 @@ int main(void)
     tcase_add_test(t, test_mailbox_any_program_may_write_its_progress);
     tcase_add_loop_test(t, test_mailbox_worker_that_looks_is_asked, 0, 2);
     tcase_add_test(t, test_mailbox_signal_is_a_reason_of_its_own);
+    tcase_add_loop_test(t, test_mailbox_failed_worker_ends_by_sigterm, 0, 2);
+    tcase_add_test(t, test_mailbox_failed_is_no_reason_to_stop);
     tcase_add_test(t, test_mailbox_stop_file_keeps_its_size);
     tcase_add_loop_test(t, test_mailbox_strangers_file_is_left_alone, 0, 2);
     tcase_add_test(t, test_mailbox_none_is_harmless);

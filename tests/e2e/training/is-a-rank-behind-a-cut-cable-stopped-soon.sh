@@ -28,7 +28,7 @@ measured "SIGTERM behind a cut cable: the worker ended after $took ms"
 in_time 6000 "$took" 'the end of the worker'
 grep -q 'is silent: its host is down or the network is cut' other.err ||
     fail "it does not say why: $(tail -n 3 other.err)"
+kill -INT "$(pid_of host)" # before it hears of that failure
 heal other
-kill -INT "$(pid_of host)"
 ends_with 130 host
 nothing_left
