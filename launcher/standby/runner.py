@@ -410,7 +410,8 @@ def be_importer(channel_fd, names_fd, agent, places, apart, to, kind, words, arg
         os._exit(0)
     os.close(names_fd)
     gc.collect()
-    gc.disable()  # it would write to memory that all share
+    gc.disable()  # it would write to memory that all share ...
+    gc.freeze()  # ... and so would the workers' own collections
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[1])
     channel.send(

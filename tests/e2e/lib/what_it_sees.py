@@ -161,7 +161,8 @@ def main():
     seen["dumpable"] = libc.prctl(3, 0, 0, 0, 0)
     seen["atexit"] = atexit._ncallbacks()
     seen["faulthandler"] = faulthandler.is_enabled()
-    seen["gc"] = [gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()]
+    seen["gc"] = [gc.isenabled(), gc.get_threshold()]
+    seen["frozen objects"] = gc.get_freeze_count()
     seen["locale"] = [locale.setlocale(locale.LC_ALL), locale.getpreferredencoding()]
     seen["logging"] = [repr(logging.root), len(logging.root.handlers)]
     seen["limits"] = [
