@@ -6,6 +6,9 @@
 # been started, when the first of them ended or was stopped, and when the run
 # began and ended. Nobody writes down a last sign of life: so what ran is compared
 # together with the detection, and alone only if no node was lost (--no-loss).
+# A node that is cut off fences its workers by its own clock, and no server hears of
+# it: the round is over when the others are told, which is after that lease, with
+# what clocks may differ and a vote of the others.
 # If two nodes are away at once, which a busy machine can do, the job cannot shrink:
 # then leases are long, and while a server that took over waits for the end of one, it
 # counts as waiting what the events of others count as work. So long both may differ.
@@ -52,7 +55,8 @@ for number, r in sorted(rounds.items()):
         continue  # it was over before
     # A node without a server cannot say that the round is over when its workers,
     # whose peers are dead, end by themselves.
-    bad = [t for kind, t in r["over"] if kind != "done"] or r["died"]
+    bad = ([t for kind, t in r["over"] if kind not in ("done", "fenced")]
+           or [t for kind, t in r["over"] if kind == "fenced"] or r["died"])
     r["ran"] = (min(bad) if bad else end) - max(r["started"])
     ran += r["ran"]
     unsure += max((min(min(bad) - at, s) for at, s in r["long"] if bad and at < min(bad)),
