@@ -126,7 +126,7 @@ STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics overview groups viewers page)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
-	server_log pending conn_slots) $(call of,rendezvous/base,log_limit open_files \
+	server_log pending conn_slots outbox) $(call of,rendezvous/base,log_limit open_files \
 	access) rendezvous/net/server_mark
 OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \

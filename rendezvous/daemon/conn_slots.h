@@ -35,6 +35,7 @@ struct conn_slot {
     bool relayed; /* joined: its end is not where we see it, so that a bare FIN
                      may be a relay's, and proves nothing */
     bool tells;   /* joined: it says where else a run is served */
+    bool holds;   /* what it is sent waits for the end of the step */
     int64_t round, steps; /* joined: in its last beat */
     int64_t since_us;     /* when it came ... */
     int64_t turn;         /* ... and in which turn of the owner's loop */

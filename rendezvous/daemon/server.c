@@ -36,6 +36,7 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/daemon/act_mark.h"
 #include "rendezvous/daemon/conn_slots.h"
+#include "rendezvous/daemon/outbox.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
 #include "rendezvous/daemon/stand_in.h"
@@ -74,6 +75,7 @@ struct server {
     int64_t opened_us;
     struct server_capacity capacity;
     struct conn_slots *slots;
+    struct outbox *outbox;
     struct server_log *log;
     struct pending_conns *pending;
     struct pool *pool; /* answers TLS's hellos; NULL: no token, or no memory */
@@ -86,10 +88,6 @@ struct server {
     void *then_ctx;
     int64_t end_at_us; /* no later; in the past once all is said */
     int open_handles;
-    /* What was sent last: a round's end is told to all in the same words. */
-    struct msg sent;
-    char sent_json[MSG_JSON_MAX];
-    int sent_len; /* 0: nothing yet */
 };
 
 static void step(struct server *s, const struct rdzv_event *ev);
@@ -109,16 +107,6 @@ static void tell_viewers(struct server *s)
 }
 
 /* -- the core's actions ---------------------------------------------------- */
-
-static void act_send(struct server *s, struct conn *c, const struct msg *m)
-{
-    if (s->sent_len == 0 || memcmp(m, &s->sent, sizeof(*m)) != 0) {
-        s->sent_len = msg_encode(m, s->sent_json, sizeof(s->sent_json));
-        ddp_assert(s->sent_len > 0);
-        s->sent = *m;
-    }
-    conn_send_json(c, s->sent_json, (size_t)s->sent_len);
-}
 
 /* The core speaks of connections that it was told of, and of no others. */
 static struct conn_slot *joined_at(struct server *s, int conn)
@@ -143,7 +131,7 @@ static void act(void *ctx, const struct rdzv_action *a)
         tell_viewers(s);
     switch (a->kind) {
     case RDZV_SEND:
-        act_send(s, joined_at(s, a->conn)->conn, a->msg);
+        outbox_send(s->outbox, joined_at(s, a->conn), a->msg);
         return;
     case RDZV_DROP: {
         struct conn_slot *slot = joined_at(s, a->conn);
@@ -245,6 +233,7 @@ static void step(struct server *s, const struct rdzv_event *ev)
     struct rdzv_actions out = {.emit = act, .ctx = s};
     act_mark_set(s->mark, ev->now_us);
     rdzv_step(s->rdzv, ev, &out);
+    outbox_flush(s->outbox);
     s->served |= rdzv_nodes(s->rdzv) > 0;
     if (s->then != NULL)
         return; /* the timer is server_end's */
@@ -302,7 +291,6 @@ static bool is_others(const struct server *s, const char *run)
 static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
-    struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     char peer[ADDR_TEXT_MAX];
     if (msg_sender(m->kind) != MSG_CTL || slot->state == CONN_SLOT_JOINED)
         return false;
@@ -313,6 +301,7 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
               "run only: ask again when ddprdzvd is back";
     if (why == NULL)
         return false;
+    struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
     msg_set(no.refused.text, why);
     server_log_closed(s->log, slot->conn,
                       "orders are not taken from this address");
@@ -580,6 +569,7 @@ static void on_handle_closed(uv_handle_t *h)
         return;
     act_mark_close(s->mark, rdzv_live_runs(s->rdzv) > 0);
     rdzv_del(s->rdzv);
+    outbox_del(s->outbox);
     conn_slots_del(s->slots);
     s->magic = 0;
     free(s);
@@ -676,6 +666,7 @@ static void make_parts(struct server *s, int port)
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
     s->slots = conn_slots_new(s->capacity.conns_max);
+    s->outbox = outbox_new(s->slots);
     s->rdzv = rdzv_new(&limits, rng_seed());
     s->log = server_log_open(s->loop, &log);
     s->opened_us = mono_now_us();

@@ -133,6 +133,12 @@ void conn_send(struct conn *c, const struct msg *m);
  * receivers. Borrows `json` for the call. */
 void conn_send_json(struct conn *c, const char *json, size_t len);
 
+/* Holds back what is sent on an accepted connection until conn_uncork, so that
+ * it goes out in one write. False, and nothing is to be done: it is held back
+ * already, while what was read is answered, or the connection is over. */
+bool conn_cork(struct conn *c);
+void conn_uncork(struct conn *c);
+
 /*
  * Makes it a raw connection: no hello and no frames, but on_bytes and
  * conn_send_bytes, with this handler and ctx from now on. To be called in

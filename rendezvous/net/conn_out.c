@@ -2,9 +2,10 @@
  * Happy path: sending tries the socket first (uv_try_write) and keeps in
  * `waiting` what it did not take. One uv_write at a time has `flying`, so that
  * its bytes stay where they are. The answers to all messages of one read go out
- * in one write (`corked`). With a key, `plain` is what is to be encrypted, and
- * `waiting` is encrypted. Buffers exist only while something is in them: of ten
- * thousand connections nearly all are silent.
+ * in one write (`corked`), and so does what the owner holds back. With a key,
+ * `plain` is what is to be encrypted, and `waiting` is encrypted. Buffers exist
+ * only while something is in them: of ten thousand connections nearly all are
+ * silent.
  *
  * Ends that on_closed tells of: a FIN, an error, wrong bytes from the peer, and
  * a full queue, which means that the peer does not read. The last is told from
@@ -173,6 +174,15 @@ void conn_flush(struct conn *c)
         give_up(c); /* a raw one goes on behind an EOF: nothing else ends it */
 }
 
+bool conn_cork(struct conn *c)
+{
+    if (c->corked || !conn_is_in_use(c))
+        return false;
+    c->corked = true;
+    return true;
+}
+
+/* Behind a read it may be over by now. */
 void conn_uncork(struct conn *c)
 {
     c->corked = false;

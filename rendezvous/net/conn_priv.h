@@ -50,7 +50,8 @@ struct conn {
     enum conn_fault fault;
     bool accepted;      /* else it was dialled */
     bool writing;       /* a uv_write has `flying` */
-    bool corked;        /* a read is being answered: all answers in one write */
+    bool corked;        /* a read is being answered: all answers in one write;
+                           or the owner wants that (conn_cork) */
     bool eof;           /* raw: the peer sends no more ... */
     bool shut;          /* ... and neither do we: our FIN is out */
     bool token_differs; /* for on_closed, as this one: */
@@ -127,10 +128,6 @@ void conn_say_hello(struct conn *c);
 /* Sends of `waiting` what the socket takes; the rest follows by itself. An
  * error is told later, never during the call. */
 void conn_flush(struct conn *c);
-
-/* A read has been answered: what `corked` has held back goes out. May end it.
- */
-void conn_uncork(struct conn *c);
 
 /* An error of a read, for people; a string that stays. */
 const char *conn_read_error(ssize_t n);

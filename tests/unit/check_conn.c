@@ -295,6 +295,46 @@ START_TEST(test_conn_accepted_sends_at_once)
 }
 END_TEST
 
+/* What is sent meanwhile is held back, also by one who finishes it. A read that
+ * is being answered holds back by itself, and its end lets all go. */
+static int corks; /* that were of any use */
+
+static void cork_it(struct conn *c)
+{
+    corks += conn_cork(c);
+}
+
+START_TEST(test_conn_cork_holds_back)
+{
+    const struct msg m = {.kind = MSG_KIND_bye};
+    const size_t len = 4 + strlen(BYE);
+    char all[4096];
+    int fd = dial_plain();
+    corks = 0;
+    seen.at_first = cork_it;
+    say_bye(fd, 1);
+    until(&seen.msgs, 1);
+    ck_assert_int_eq(corks, 0); /* it was read just then */
+    ck_assert_int_eq(recv(fd, all, sizeof(all), MSG_DONTWAIT), FRAME_HELLO_LEN);
+    ck_assert(conn_cork(accepted));
+    ck_assert(!conn_cork(accepted));
+    for (int i = 0; i < 2; i++)
+        conn_send(accepted, &m);
+    run_for(20);
+    ck_assert_int_eq(recv(fd, all, sizeof(all), MSG_DONTWAIT), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    if (_i == 0)
+        conn_uncork(accepted);
+    else
+        conn_finish(accepted);
+    ck_assert_int_eq(recv(fd, all, sizeof(all), MSG_DONTWAIT),
+                     (ssize_t)(2 * len));
+    if (_i == 1)
+        accepted = NULL;
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
 #define BLANKS "                                                          "
 
 /* Before the FIN: nothing; the farewell; it behind half a frame; half of it. */
@@ -622,6 +662,7 @@ int main(void)
     TCase *tc = tcase_create("net");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_conn_three_frames_arrive);
+    tcase_add_loop_test(tc, test_conn_cork_holds_back, 0, 2);
     tcase_add_test(tc, test_conn_accepted_sends_at_once);
     tcase_add_loop_test(tc, test_conn_fin_and_what_was_said_before_it, 0,
                         (int)(sizeof(fins) / sizeof(fins[0])));

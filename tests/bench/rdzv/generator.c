@@ -122,13 +122,17 @@ static void say(struct gen *g, struct peer *p, const void *data, int len)
     send_sealed(g, p);
 }
 
+static int next_beat(struct gen *g, struct peer *p, int64_t now_us, char *out)
+{
+    int64_t heard = p->seq++;
+    p->beat_us = now_us;
+    return speak_beat(p->seq, heard, p->world_len > 0 ? g->round : 0, out);
+}
+
 static void say_beat(struct gen *g, struct peer *p, int64_t now_us)
 {
     char out[SPEAK_MAX];
-    int64_t heard = p->seq++;
-    p->beat_us = now_us;
-    say(g, p, out,
-        speak_beat(p->seq, heard, p->world_len > 0 ? g->round : 0, out));
+    say(g, p, out, next_beat(g, p, now_us, out));
 }
 
 static void say_ready(struct gen *g)
@@ -320,11 +324,12 @@ count_moved(struct gen *g, struct peer *p, const char *json, int len)
 static void
 take_office(struct gen *g, struct peer *p, const char *json, int len)
 {
-    char out[SPEAK_MAX];
+    char out[2 * SPEAK_MAX];
     int64_t known = p->ballot.epoch;
-    say(g, p, out, speak_promise(&p->ballot, json, len, out));
+    int n = speak_promise(&p->ballot, json, len, out);
     if (p->ballot.epoch != known)
-        say_beat(g, p, mono_now_us());
+        n += next_beat(g, p, mono_now_us(), out + n);
+    say(g, p, out, n);
 }
 
 static void
