@@ -150,7 +150,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \
 	pmix pmix_far pmix_frame pmix_nodes \
 	pmix_server) rendezvous/proto/pmi \
-	$(call of,launcher/rdzv,client own_server redirect witness reserve caller endpoint \
+	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \
 	$(call of,launcher/output,output relay relay_intake stream console logfile \
 	lines) \

@@ -372,7 +372,6 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_accept:
     case MSG_KIND_serves:
     case MSG_KIND_witness:
-    case MSG_KIND_reserve:
     case MSG_KIND_beat:
     case MSG_KIND_failed:
     case MSG_KIND_ready:

@@ -14,7 +14,6 @@
 
 #include <string.h>
 
-#include "launcher/rdzv/endpoint.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/conn.h"
 
@@ -85,8 +84,9 @@ static void dial(struct caller *c)
     struct ddp_err err;
     if (c->addrs.n == 0)
         return;
-    const struct sockaddr *sa = (const struct sockaddr *)&c->dialled;
-    c->dialled = c->addrs.at[(unsigned)c->next_addr++ % (unsigned)c->addrs.n];
+    struct sockaddr_storage *to =
+        &c->addrs.at[(unsigned)c->next_addr++ % (unsigned)c->addrs.n];
+    const struct sockaddr *sa = (const struct sockaddr *)to;
     bool asks_own = c->owner->calls_own && own_server_pid(c->own) > 0;
     if (own_server_is_at(c->own, sa) && !asks_own)
         return;
@@ -160,9 +160,8 @@ void caller_start(struct caller *c,
                   const struct msg *say,
                   bool repeats)
 {
-    bool same = c->on && endpoint_is_same(&c->at, at);
-    int every_ms =
-        c->owner->every_ms > 0 ? c->owner->every_ms : CALLER_EVERY_MS;
+    bool same =
+        c->on && c->at.port == at->port && strcmp(c->at.host, at->host) == 0;
     c->say = *say;
     c->repeats = repeats;
     if (same)
@@ -171,23 +170,8 @@ void caller_start(struct caller *c,
     c->on = true;
     c->at = *at;
     c->addrs.n = c->next_addr = 0;
-    (void)uv_timer_start(&c->timer, on_turn, (uint64_t)every_ms,
-                         (uint64_t)every_ms);
+    (void)uv_timer_start(&c->timer, on_turn, CALLER_EVERY_MS, CALLER_EVERY_MS);
     find(c);
-}
-
-struct conn *caller_take(struct caller *c,
-                         const struct conf_endpoint *at,
-                         struct sockaddr_storage *dialled)
-{
-    if (!c->on || !c->up || !endpoint_is_same(&c->at, at))
-        return NULL;
-    struct conn *conn = c->conn;
-    *dialled = c->dialled;
-    c->conn = NULL;
-    c->up = false;
-    caller_stop(c);
-    return conn;
 }
 
 void caller_stop(struct caller *c)

@@ -2,7 +2,7 @@
  * launcher/rdzv/caller: keeps a connection to the server at one place, on which
  * one message is told. Resolves the name, connects, says the message, if it is
  * to be repeated each CALLER_EVERY_MS; whatever fails is tried again after that
- * time, or after the owner's.
+ * time.
  */
 #ifndef LAUNCHER_RDZV_CALLER_H
 #define LAUNCHER_RDZV_CALLER_H
@@ -20,10 +20,9 @@
 
 struct conn;
 
-/* What its owner wants, and does; either function may be NULL. */
+/* What its owner does; either may be NULL. */
 struct caller_owner {
     bool calls_own; /* this launcher's own server, too, while it runs */
-    int every_ms;   /* 0: CALLER_EVERY_MS */
     /* The message is about to be said on that connection; may complete it. */
     void (*complete)(void *ctx, struct conn *c, struct msg *say);
     /* The server at that place answers. */
@@ -50,8 +49,7 @@ struct caller {
     struct resolver resolver;
     struct addr_list addrs;
     int next_addr;
-    struct sockaddr_storage dialled; /* the last one ... */
-    int64_t dialled_us;              /* ... and when that was */
+    int64_t dialled_us;
     struct conn *conn; /* NULL: none, also none that is being dialled */
     bool up;
 };
@@ -73,12 +71,6 @@ void caller_start(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,
                   bool repeats);
-
-/* Gives away its connection to `at`, on which the message was said, and calls
- * nobody any more; *dialled is the address. NULL: it has none that is up. */
-struct conn *caller_take(struct caller *c,
-                         const struct conf_endpoint *at,
-                         struct sockaddr_storage *dialled);
 
 /* Ends the connection by a reset: it says nothing about this node. */
 void caller_stop(struct caller *c);

@@ -3,10 +3,6 @@
  *
  *     IDLE -> RESOLVING -> DIALLING -> UP
  *
- * If a connection to that place is in reserve, it is taken, and told to be UP
- * from a timer: the caller is inside a step of the agent's core, and must not
- * be called back from there. If it ends before that, the place is dialled.
- *
  * A numeric address needs no resolver and goes from IDLE to DIALLING. Before
  * the first address of an endpoint is dialled, the client starts a server if it
  * is local and the port is free (launcher/rdzv/own_server). Addresses are
@@ -16,7 +12,8 @@
  *
  * Failure modes:
  *  - The name does not resolve, or every address failed: FAILING, and
- *    on_disconnected from a timer of 0 ms.
+ *    on_disconnected from a timer of 0 ms. The caller is inside a step of the
+ *    agent's core, and must not be called back from there.
  *  - The resolver hangs: the try ends after RESOLVE_MS. The resolver cannot be
  *    called back, so it runs on; what it says later is for the next try.
  *  - An address does not answer: the next one is dialled after dial_ms. The
@@ -37,7 +34,6 @@
 #include "launcher/rdzv/endpoint.h"
 #include "launcher/rdzv/own_server.h"
 #include "launcher/rdzv/redirect.h"
-#include "launcher/rdzv/reserve.h"
 #include "launcher/rdzv/resolver.h"
 #include "launcher/rdzv/witness.h"
 #include "rendezvous/base/log.h"
@@ -59,7 +55,6 @@ enum client_state {
     CLIENT_IDLE,
     CLIENT_RESOLVING, /* the timer ends it */
     CLIENT_DIALLING,  /* `conn` is not up; the timer ends it */
-    CLIENT_TAKING,    /* `conn` was in reserve; the timer tells that it is up */
     CLIENT_FAILING,   /* the timer tells of it */
     CLIENT_UP,
 };
@@ -100,7 +95,7 @@ struct rdzv_client {
     enum client_state state;
     uv_timer_t timer; /* a dial's end, or a failure to be told */
     struct attempt attempt;
-    struct conn *conn; /* DIALLING, TAKING and UP only */
+    struct conn *conn; /* DIALLING and UP only */
 
     struct place places[CONF_ENDPOINTS_MAX + 1]; /* the last: not of the list */
     struct place *to;  /* of this try, or of the last one */
@@ -114,7 +109,6 @@ struct rdzv_client {
     bool elected; /* a server has shown office: the run has failover */
     struct redirect redirect;
     struct witness witness;
-    struct reserve reserve;
 };
 
 static struct rdzv_client *client_of(void *data)
@@ -139,8 +133,7 @@ static bool is_endpoint(const struct rdzv_client *cl, const struct place *p)
 /* What holds in each state, when no callback is under way. */
 static void check_client(const struct rdzv_client *cl)
 {
-    bool connected = cl->state == CLIENT_DIALLING ||
-                     cl->state == CLIENT_TAKING || cl->state == CLIENT_UP;
+    bool connected = cl->state == CLIENT_DIALLING || cl->state == CLIENT_UP;
     ddp_assert((cl->conn != NULL) == connected);
     ddp_assert(cl->state != CLIENT_RESOLVING ||
                resolver_is_busy(&cl->to->resolver));
@@ -199,8 +192,7 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     own_server_init(&cl->own, loop, conf, store_chan, debug);
     if (redirect_init(&cl->redirect, loop, conf, &cl->own, relay, cl, &err) !=
             0 ||
-        witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0 ||
-        reserve_init(&cl->reserve, loop, conf, &cl->own, &err) != 0)
+        witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     return cl;
 }
@@ -296,24 +288,10 @@ static void try_to_serve(struct rdzv_client *cl)
 
 static void dial_next(struct rdzv_client *cl);
 
-/* The other parts of the client learn where the agent is connected. */
-static void spread_place(struct rdzv_client *cl)
-{
-    struct conf_endpoint at = {.port = cl->to->port};
-    char peer[ADDR_TEXT_MAX];
-    int which = is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places) : -1;
-    memcpy(at.host, cl->to->host, sizeof(at.host));
-    rdzv_client_peer_addr(cl, peer);
-    redirect_connected(&cl->redirect, at.host, at.port, which);
-    witness_connected(&cl->witness, cl->hosts, which);
-    reserve_connected(&cl->reserve, &at, which, peer);
-}
-
 static void on_up(void *ctx, struct conn *c)
 {
     struct rdzv_client *cl = client_of(ctx);
-    ddp_assert(cl->state == CLIENT_DIALLING || cl->state == CLIENT_TAKING);
-    ddp_assert(cl->conn == c);
+    ddp_assert(cl->state == CLIENT_DIALLING && cl->conn == c);
     (void)uv_timer_stop(&cl->timer);
     cl->state = CLIENT_UP;
     if (cl->reached == NEVER_UP)
@@ -321,7 +299,9 @@ static void on_up(void *ctx, struct conn *c)
     cl->hosts =
         own_server_is_at(&cl->own, (const struct sockaddr *)&cl->dialled);
     cl->to->foreign = !cl->hosts;
-    spread_place(cl);
+    int which = is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places) : -1;
+    redirect_connected(&cl->redirect, cl->to->host, cl->to->port, which);
+    witness_connected(&cl->witness, cl->hosts, which);
     size_t len;
     const uint8_t *farewell = conn_farewell(c, &len);
     guard_hold(cl->guard_fd, 0, conn_fd(c), farewell, len);
@@ -350,7 +330,6 @@ static void hear_failover(struct rdzv_client *cl, const struct msg *m)
         own_server_close_spare(&cl->own); /* this run has no failover */
     redirect_hear(&cl->redirect, m);
     witness_hear(&cl->witness, m);
-    reserve_hear(&cl->reserve, m);
 }
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
@@ -358,8 +337,6 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     (void)c;
     struct rdzv_client *cl = client_of(ctx);
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
-    if (cl->state == CLIENT_TAKING)
-        return; /* nothing was asked yet: no server of ours says anything */
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
     hear_failover(cl, m);
@@ -378,8 +355,6 @@ static void session_ended(struct rdzv_client *cl)
     witness_connected(&cl->witness, false, -1);
 }
 
-static void look_for(struct rdzv_client *cl);
-
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
@@ -394,11 +369,6 @@ static void on_closed(
         cl->state = CLIENT_IDLE;
         session_ended(cl);
         cl->handler->on_disconnected(cl->ctx, why);
-        return;
-    }
-    if (cl->state == CLIENT_TAKING) {
-        cl->state = CLIENT_IDLE;
-        look_for(cl);
         return;
     }
     if (conn_token_differs(c) && !cl->attempt.token_differs) {
@@ -558,39 +528,6 @@ static bool resolve(struct rdzv_client *cl)
     return false;
 }
 
-static void on_take_timer(uv_timer_t *timer)
-{
-    struct rdzv_client *cl = client_of(timer->data);
-    ddp_assert(cl->state == CLIENT_TAKING);
-    on_up(cl, cl->conn);
-}
-
-/* False: no connection to that place is in reserve. */
-static bool take_reserve(struct rdzv_client *cl)
-{
-    struct conf_endpoint at = {.port = cl->to->port};
-    memcpy(at.host, cl->to->host, sizeof(at.host));
-    cl->conn = reserve_take(&cl->reserve, &at, &cl->dialled);
-    if (cl->conn == NULL)
-        return false;
-    conn_set_owner(cl->conn, &handler, cl);
-    cl->state = CLIENT_TAKING;
-    (void)uv_timer_start(&cl->timer, on_take_timer, 0, 0);
-    return true;
-}
-
-static void look_for(struct rdzv_client *cl)
-{
-    if (!resolver_is_busy(&cl->to->resolver) &&
-        (cl->to->fresh ||
-         resolver_is_needless(cl->to->host, cl->to->port, &cl->to->addrs)))
-        resolved(cl);
-    else if (resolve(cl))
-        wait_for_resolver(cl);
-    else
-        fail_soon(cl);
-}
-
 void rdzv_client_connect(struct rdzv_client *cl,
                          const char *target,
                          int which,
@@ -602,8 +539,14 @@ void rdzv_client_connect(struct rdzv_client *cl,
     cl->within_ms = within_ms;
     if (!choose(cl, target, which))
         fail_soon(cl);
-    else if (!take_reserve(cl))
-        look_for(cl);
+    else if (!resolver_is_busy(&cl->to->resolver) &&
+             (cl->to->fresh ||
+              resolver_is_needless(cl->to->host, cl->to->port, &cl->to->addrs)))
+        resolved(cl);
+    else if (resolve(cl))
+        wait_for_resolver(cl);
+    else
+        fail_soon(cl);
 }
 
 /* -- the connection -------------------------------------------------------- */
@@ -643,7 +586,6 @@ void rdzv_client_finish(struct rdzv_client *cl)
     if (cl->conn != NULL)
         conn_finish(cl->conn);
     cl->conn = NULL;
-    reserve_stop(&cl->reserve);
     redirect_disconnected(&cl->redirect); /* the witness stays: it is for the
                                              guard to say the last word */
     cl->state = CLIENT_IDLE;

@@ -46,9 +46,3 @@ bool endpoint_read(const char *text, size_t len, struct conf_endpoint *at)
     memcpy(at->host, host, host_len);
     return true;
 }
-
-bool endpoint_is_same(const struct conf_endpoint *a,
-                      const struct conf_endpoint *b)
-{
-    return a->port == b->port && strcmp(a->host, b->host) == 0;
-}

@@ -14,7 +14,4 @@
  * port behind the last colon. False: it is no such text. */
 bool endpoint_read(const char *text, size_t len, struct conf_endpoint *at);
 
-bool endpoint_is_same(const struct conf_endpoint *a,
-                      const struct conf_endpoint *b);
-
 #endif

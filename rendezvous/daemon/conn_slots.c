@@ -1,10 +1,9 @@
 /*
  * An array of slots, a stack of the free ones, and one list of the pending ones
  * by age, youngest last. A slot goes FREE -> PENDING (take) -> JOINED (join) ->
- * FREE (free), from PENDING over RESERVE to JOINED, or to FREE from any. Only
- * pending slots are in the list and in the counts per source; joined ones are
- * never looked at when a place is wanted, so that no number of newcomers
- * displaces a node.
+ * FREE (free), or from PENDING to FREE. Only pending slots are in the list and
+ * in the counts per source; joined ones are never looked at when a place is
+ * wanted, so that no number of newcomers displaces a node.
  *
  * One host that connects without end loses its own youngest connections at
  * once, whatever time they were given: the others' places are safe. Among
@@ -21,8 +20,7 @@
 
 struct conn_slots {
     int max;
-    int n_free, n_pending, n_reserve;
-    int looked;           /* up to here for a reserve, round and round */
+    int n_free, n_pending;
     int oldest, youngest; /* pending, -1: none */
     struct conn_slot *at;
     int *free;
@@ -100,26 +98,9 @@ static void leave_pending(struct conn_slots *s, struct conn_slot *slot)
     ddp_assert((s->n_pending == 0) == (s->oldest < 0));
 }
 
-/* It is in no list, and counted no more. */
-static void leave_state(struct conn_slots *s, struct conn_slot *slot)
-{
-    if (slot->state == CONN_SLOT_PENDING)
-        leave_pending(s, slot);
-    s->n_reserve -= slot->state == CONN_SLOT_RESERVE;
-    ddp_assert(s->n_reserve >= 0);
-}
-
-void conn_slots_reserve(struct conn_slots *s, struct conn_slot *slot)
-{
-    leave_pending(s, slot);
-    slot->state = CONN_SLOT_RESERVE;
-    s->n_reserve++;
-}
-
 void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
 {
-    ddp_assert(slot->state != CONN_SLOT_JOINED);
-    leave_state(s, slot);
+    leave_pending(s, slot);
     slot->state = CONN_SLOT_JOINED;
 }
 
@@ -127,7 +108,8 @@ void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
 {
     ddp_assert(slot->magic == CONN_SLOT_MAGIC && slot->conn != NULL);
     ddp_assert(s->n_free < s->max);
-    leave_state(s, slot);
+    if (slot->state == CONN_SLOT_PENDING)
+        leave_pending(s, slot);
     slot->state = CONN_SLOT_FREE;
     slot->magic = 0;
     slot->conn = NULL;
@@ -183,16 +165,6 @@ struct conn_slot *conn_slots_oldest(const struct conn_slots *s)
     return s->oldest < 0 ? NULL : &s->at[s->oldest];
 }
 
-struct conn_slot *conn_slots_any_reserve(struct conn_slots *s)
-{
-    if (s->n_reserve == 0)
-        return NULL;
-    do
-        s->looked = (s->looked + 1) % s->max;
-    while (s->at[s->looked].state != CONN_SLOT_RESERVE);
-    return &s->at[s->looked];
-}
-
 int conn_slots_max(const struct conn_slots *s)
 {
     return s->max;
@@ -206,11 +178,6 @@ int conn_slots_used(const struct conn_slots *s)
 int conn_slots_pending(const struct conn_slots *s)
 {
     return s->n_pending;
-}
-
-int conn_slots_joined(const struct conn_slots *s)
-{
-    return conn_slots_used(s) - s->n_pending - s->n_reserve;
 }
 
 int conn_slots_index(const struct conn_slots *s, const struct conn_slot *slot)

@@ -22,8 +22,6 @@ struct conn_slots;
 enum conn_slot_state {
     CONN_SLOT_FREE,    /* no connection */
     CONN_SLOT_PENDING, /* in the list by age, and counted for its source */
-    CONN_SLOT_RESERVE, /* its peer has the token, and will join here if its
-                          server is lost */
     CONN_SLOT_JOINED,  /* its peer has said who it is; the core knows it */
 };
 
@@ -61,10 +59,7 @@ void conn_slots_del(struct conn_slots *s); /* NULL is fine */
 struct conn_slot *
 conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr);
 
-/* Its peer has said that it may join: pending becomes a reserve. */
-void conn_slots_reserve(struct conn_slots *s, struct conn_slot *slot);
-
-/* Its peer has said who it is: one that is pending or a reserve is joined. */
+/* Its peer has said who it is: pending becomes joined. */
 void conn_slots_join(struct conn_slots *s, struct conn_slot *slot);
 
 /* Its connection is the owner's no more. */
@@ -87,14 +82,9 @@ struct conn_slot *conn_slots_victim(struct conn_slots *s,
 /* The oldest pending one; NULL: there is none. */
 struct conn_slot *conn_slots_oldest(const struct conn_slots *s);
 
-/* Any of the reserves, which may all go; NULL: there is none. Not the same one
- * again and again. */
-struct conn_slot *conn_slots_any_reserve(struct conn_slots *s);
-
 int conn_slots_max(const struct conn_slots *s);
 int conn_slots_used(const struct conn_slots *s);
 int conn_slots_pending(const struct conn_slots *s);
-int conn_slots_joined(const struct conn_slots *s);
 int conn_slots_index(const struct conn_slots *s, const struct conn_slot *slot);
 struct conn_slot *conn_slots_at(struct conn_slots *s, int i);
 

@@ -9,11 +9,8 @@
  *   store to speak first;
  * - all places are taken: a newcomer displaces a pending connection, by
  *   conn_slots' rules. One has at least the time in which a launcher's first
- *   bytes arrive (may_go). If none may go, a reserve does: its launcher has a
- *   server, and comes here without it as well, only later;
+ *   bytes arrive (may_go);
  * - no descriptor can be had: up to LISTENER_PER_TURN that may go are closed;
- * - a peer wants to be a reserve and has no token: it is closed, since nobody
- *   may hold a place for long who has proved nothing;
  * - the store is gone, or a descriptor cannot be duplicated for it: that one
  *   connection is closed with a line in the log.
  */
@@ -114,30 +111,15 @@ static bool may_go(void *ctx, const struct conn_slot *slot)
            conn_is_judged(slot->conn) && !conn_is_proved(slot->conn);
 }
 
-static void end_reserve(struct pending_conns *p, struct conn_slot *slot)
-{
-    ddp_assert(slot->state == CONN_SLOT_RESERVE);
-    conn_finish(slot->conn);
-    conn_slots_free(p->slots, slot);
-}
-
-/* All places are taken. */
-static void make_place(struct pending_conns *p, const char *peer)
-{
-    struct conn_slot *slot = conn_slots_victim(p->slots, peer, may_go, p);
-    if (slot != NULL)
-        give_place(p, slot);
-    else if ((slot = conn_slots_any_reserve(p->slots)) != NULL)
-        end_reserve(p, slot);
-}
-
 struct conn_slot *
 pending_take(struct pending_conns *p, struct conn *c, const char *peer)
 {
-    /* What has not joined must not keep nodes out. */
-    if (conn_slots_used(p->slots) == conn_slots_max(p->slots))
-        make_place(p, peer);
-    struct conn_slot *slot = conn_slots_take(p->slots, c, peer);
+    struct conn_slot *slot;
+    /* Pending connections that hold every place must not keep nodes out. */
+    if (conn_slots_used(p->slots) == conn_slots_max(p->slots) &&
+        (slot = conn_slots_victim(p->slots, peer, may_go, p)) != NULL)
+        give_place(p, slot);
+    slot = conn_slots_take(p->slots, c, peer);
     if (slot == NULL)
         return NULL;
     slot->since_us = mono_now_us();
@@ -156,27 +138,7 @@ bool pending_give_way(struct pending_conns *p)
         give_place(p, slot);
         gone++;
     }
-    while (gone < LISTENER_PER_TURN &&
-           (slot = conn_slots_any_reserve(p->slots)) != NULL) {
-        end_reserve(p, slot);
-        gone++;
-    }
     return gone > 0;
-}
-
-bool pending_reserve(struct pending_conns *p,
-                     struct conn_slot *slot,
-                     const struct msg *m)
-{
-    if (m->kind != MSG_KIND_reserve || slot->state != CONN_SLOT_PENDING)
-        return false;
-    if (conn_is_sealed(slot->conn) && m->reserve.version == MSG_VERSION) {
-        conn_slots_reserve(p->slots, slot);
-        return true;
-    }
-    conn_finish(slot->conn);
-    conn_slots_free(p->slots, slot);
-    return true;
 }
 
 void pending_turn(struct pending_conns *p)

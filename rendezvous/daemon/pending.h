@@ -38,12 +38,6 @@ void pending_close(struct pending_conns *p);
 struct conn_slot *
 pending_take(struct pending_conns *p, struct conn *c, const char *peer);
 
-/* Whether the message was `reserve`, and its peer's first: with a token the
- * connection stays, and is a reserve from now on; else it is closed. */
-bool pending_reserve(struct pending_conns *p,
-                     struct conn_slot *slot,
-                     const struct msg *m);
-
 /* The loop has been round once: all bytes that had come by then were read. */
 void pending_turn(struct pending_conns *p);
 

@@ -356,10 +356,9 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
     ddp_assert(slot->conn == c && !s->closing);
-    if (refuse_order(s, slot, m) || leave_to_daemon(s, slot, m) ||
-        pending_reserve(s->pending, slot, m))
+    if (refuse_order(s, slot, m) || leave_to_daemon(s, slot, m))
         return;
-    if (slot->state != CONN_SLOT_JOINED) {
+    if (slot->state == CONN_SLOT_PENDING) {
         conn_slots_join(s->slots, slot);
         conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
                                                    : FRAME_AGENT_MAX);
@@ -399,7 +398,6 @@ static void on_closed(
         .orderly = orderly,
     };
     bool joined = slot->state == CONN_SLOT_JOINED;
-    orderly |= slot->state == CONN_SLOT_RESERVE; /* it may go when it likes */
     if (!orderly && joined) {
         s->counts.broken++;
         server_log_broken(s->log, c, why);
@@ -487,8 +485,8 @@ static struct status_daemon describe(const struct server *s, int64_t now_us)
         .uptime_us = now_us - s->opened_us,
         .only_run = s->conf.only_run,
         .token = s->conf.key != NULL,
-        .nodes = conn_slots_joined(s->slots),
-        .pending = conn_slots_used(s->slots) - conn_slots_joined(s->slots),
+        .nodes = conn_slots_used(s->slots) - conn_slots_pending(s->slots),
+        .pending = conn_slots_pending(s->slots),
         .http = httpd_count(s->httpd) + viewers_count(s->viewers),
         .conns_max = conn_slots_max(s->slots),
         .http_max = s->capacity.http_max,

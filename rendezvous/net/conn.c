@@ -269,15 +269,6 @@ void conn_set_ctx(struct conn *c, void *ctx)
     c->ctx = ctx;
 }
 
-void conn_set_owner(struct conn *c,
-                    const struct conn_handler *handler,
-                    void *ctx)
-{
-    ddp_assert(c->talk != CONN_RAW && conn_is_in_use(c));
-    c->handler = handler;
-    c->ctx = ctx;
-}
-
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX])
 {
     memcpy(text, c->peer, sizeof(c->peer));

@@ -192,12 +192,6 @@ void conn_finish(struct conn *c);
 /* Calls the handler with this ctx from now on. */
 void conn_set_ctx(struct conn *c, void *ctx);
 
-/* It has another owner from now on, and is no raw one. Borrows `handler` for
- * its life. */
-void conn_set_owner(struct conn *c,
-                    const struct conn_handler *handler,
-                    void *ctx);
-
 /* The numeric addresses of the two ends, "" if unknown. The peer's is known of
  * accepted connections, in on_closed too. */
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX]);

@@ -1,12 +1,12 @@
 /* links: launcher/rdzv/caller launcher/rdzv/redirect launcher/rdzv/witness */
 /* links: launcher/rdzv/endpoint launcher/rdzv/own_server */
-/* links: launcher/rdzv/reserve launcher/rdzv/resolver */
+/* links: launcher/rdzv/resolver */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
  * What a launcher says to servers that are not the agent's: where the run is
- * (redirect), for whom the guard will say farewell (witness), and that it may
- * join there (reserve). The servers are this test's.
+ * (redirect), and for whom the guard will say farewell (witness). The servers
+ * are this test's.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -19,7 +19,6 @@
 #include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
 #include "launcher/rdzv/redirect.h"
-#include "launcher/rdzv/reserve.h"
 #include "launcher/rdzv/witness.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/addr.h"
@@ -90,7 +89,6 @@ static void on_fd(void *ctx, int fd)
     ck_assert_ptr_null(p->conn);
     p->conn = conn_accept(&loop, fd, &handler, p, &err);
     ck_assert_ptr_nonnull(p->conn);
-    conn_secure(p->conn, conf.token);
 }
 
 static const struct listener_handler listener_handler = {.on_fd = on_fd};
@@ -362,103 +360,6 @@ START_TEST(test_witness_goes_without_a_farewell)
 }
 END_TEST
 
-/* -- reserve --------------------------------------------------------------- */
-
-static struct reserve reserve; /* large */
-
-static void reserve_hears(struct msg m)
-{
-    reserve_hear(&reserve, &m);
-}
-
-/* A node of three, whose server is at that endpoint of the one that is listed,
- * on a host whose address is `peer`. */
-static void begin_reserve(int which, const char *peer)
-{
-    static const char token[] = "0123456789abcdef0123456789abcdef";
-    struct ddp_err err;
-    struct msg v = {.kind = MSG_KIND_voters}, w = world(2);
-    char addrs[200];
-    (void)snprintf(addrs, sizeof(addrs),
-                   "10.9.8.7:1 - 127.0.0.1:%d 127.0.0.1:%d", places[1].port,
-                   places[2].port);
-    msg_set(v.voters.addrs, addrs);
-    w.world.group_world = 3;
-    ck_assert_int_eq(tls_key_make(&conf.token, token, sizeof(token) - 1, &err),
-                     0);
-    conf.endpoints_len = 1;
-    ck_assert_int_eq(reserve_init(&reserve, &loop, &conf, &own, &err), 0);
-    reserve_connected(&reserve, &conf.endpoints[0], which, peer);
-    uv_update_time(&loop);
-    reserve_hears(w);
-    reserve_hears(office());
-    reserve_hears(v);
-}
-
-/* It is the first that is not on the server's host, and is told once. The taker
- * has it then, and it is not called again. */
-START_TEST(test_reserve_is_at_the_next_place_and_is_taken)
-{
-    struct conf_endpoint at = {.host = "127.0.0.1", .port = places[1].port};
-    struct conf_endpoint other = {.host = "127.0.0.1", .port = places[2].port};
-    struct sockaddr_storage dialled;
-    conf.endpoints[0].port = 9; /* its host is named by `peer` */
-    (void)snprintf(conf.endpoints[0].host, sizeof(conf.endpoints[0].host),
-                   "host.test");
-    begin_reserve(0, "10.9.8.7");
-    ck_assert_ptr_null(reserve_take(&reserve, &at, &dialled)); /* not up yet */
-    ck_assert(run_until(&places[1].said, 1, 20000));
-    ck_assert_int_eq(places[1].last.kind, MSG_KIND_reserve);
-    ck_assert_int_eq(places[0].said + places[2].said, 0);
-    ck_assert_ptr_null(reserve_take(&reserve, &other, &dialled));
-    struct conn *c = reserve_take(&reserve, &at, &dialled);
-    ck_assert_ptr_nonnull(c);
-    ck_assert(conn_is_sealed(c));
-    ck_assert_int_eq((int)addr_port((struct sockaddr *)&dialled),
-                     places[1].port);
-    ck_assert_ptr_null(reserve_take(&reserve, &at, &dialled));
-    ck_assert(!run_until(&places[1].ended, 1, 100));
-    ck_assert_int_eq(places[1].said, 1);
-}
-END_TEST
-
-/* The next server is at a voter's place. When that shows its office, the place
- * behind it is called that is on another host, and no sooner. */
-START_TEST(test_reserve_moves_on_with_the_server)
-{
-    struct conf_endpoint at = {.host = "127.0.0.1", .port = places[1].port};
-    struct sockaddr_storage dialled;
-    conf.endpoints[0] = (struct conf_endpoint){.host = "host.test", .port = 9};
-    begin_reserve(0, "10.9.8.7");
-    ck_assert(run_until(&places[1].said, 1, 20000));
-    ck_assert_ptr_nonnull(reserve_take(&reserve, &at, &dialled));
-    reserve_connected(&reserve, &at, -1, "127.0.0.1");
-    ck_assert_int_eq(reserve.to.port, 0);
-    reserve_hears(office());
-    ck_assert_str_eq(reserve.to.host, "host.test");
-}
-END_TEST
-
-/* Nothing is called without an office, on the server's host, behind the end. */
-START_TEST(test_reserve_has_its_reasons)
-{
-    struct msg end = {.kind = MSG_KIND_end};
-    conf.endpoints[0] = (struct conf_endpoint){.host = "host.test", .port = 9};
-    begin_reserve(0, _i == 0 ? "127.0.0.1" : "10.9.8.7");
-    if (_i == 0) {
-        ck_assert_str_eq(reserve.to.host, "10.9.8.7");
-        return;
-    }
-    ck_assert(run_until(&places[1].said, 1, 20000));
-    if (_i == 1)
-        reserve_hears(end);
-    else
-        reserve_stop(&reserve);
-    ck_assert(run_until(&places[1].ended, 1, 20000));
-    ck_assert_int_eq(reserve.to.port, 0);
-}
-END_TEST
-
 /* -- what a server tells --------------------------------------------------- */
 
 static const struct {
@@ -516,9 +417,6 @@ int main(void)
     TCase *tc = tcase_create("net");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, NULL);
-    tcase_add_test(tc, test_reserve_is_at_the_next_place_and_is_taken);
-    tcase_add_test(tc, test_reserve_moves_on_with_the_server);
-    tcase_add_loop_test(tc, test_reserve_has_its_reasons, 0, 3);
     tcase_add_test(tc, test_redirect_tells_the_other_endpoints);
     tcase_add_test(tc, test_redirect_finds_an_endpoint_that_comes_back);
     tcase_add_loop_test(tc, test_redirect_ends_with_its_reason, 0, 5);

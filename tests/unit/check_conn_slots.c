@@ -73,32 +73,6 @@ START_TEST(test_slots_pending_are_known_by_age)
 }
 END_TEST
 
-/* A reserve is not pending, and goes only when it is asked for: each in turn.
- */
-START_TEST(test_slots_reserves_are_apart)
-{
-    struct conn_slot *a = take("10.0.0.1");
-    struct conn_slot *b = take("10.0.0.2");
-    ck_assert_ptr_null(conn_slots_any_reserve(slots));
-    conn_slots_reserve(slots, a);
-    conn_slots_reserve(slots, b);
-    ck_assert_int_eq(conn_slots_pending(slots), 0);
-    ck_assert_int_eq(conn_slots_joined(slots), 0);
-    ck_assert_int_eq(conn_slots_used(slots), 2);
-    ck_assert_ptr_null(conn_slots_oldest(slots));
-    flood("10.0.0.3");
-    ck_assert_ptr_null(conn_slots_victim(slots, "10.0.0.3", is_old, NULL));
-    struct conn_slot *first = conn_slots_any_reserve(slots);
-    struct conn_slot *second = conn_slots_any_reserve(slots);
-    ck_assert((first == a && second == b) || (first == b && second == a));
-    conn_slots_free(slots, a);
-    ck_assert_ptr_eq(conn_slots_any_reserve(slots), b);
-    conn_slots_join(slots, b);
-    ck_assert_int_eq(conn_slots_joined(slots), 1);
-    ck_assert_ptr_null(conn_slots_any_reserve(slots));
-}
-END_TEST
-
 /* However fast it comes: it takes from its own host only. */
 START_TEST(test_slots_a_flood_gives_way_to_others_at_once)
 {
@@ -150,7 +124,6 @@ int main(void)
     tcase_set_tags(tc, "fast");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_slots_pending_are_known_by_age);
-    tcase_add_test(tc, test_slots_reserves_are_apart);
     tcase_add_test(tc, test_slots_a_flood_gives_way_to_others_at_once);
     tcase_add_test(tc, test_slots_among_equals_the_oldest_goes_when_it_is_old);
     tcase_add_test(tc, test_slots_members_never_give_way);

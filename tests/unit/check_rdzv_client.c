@@ -1,7 +1,6 @@
 /* links: launcher/rdzv/client launcher/rdzv/resolver tests/lib/hurt */
 /* links: launcher/rdzv/own_server launcher/rdzv/endpoint */
-/* links: launcher/rdzv/redirect launcher/rdzv/witness launcher/rdzv/reserve */
-/* links: launcher/rdzv/caller */
+/* links: launcher/rdzv/redirect launcher/rdzv/witness launcher/rdzv/caller */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
@@ -27,8 +26,6 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/net/addr.h"
-#include "rendezvous/net/conn.h"
-#include "rendezvous/net/listener.h"
 #include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
 #include "tests/lib/suite.h"
@@ -583,137 +580,6 @@ START_TEST(test_client_leaves_a_silent_host_for_another)
 }
 END_TEST
 
-/* -- what is in reserve ---------------------------------------------------- */
-
-/* A server with a token, on a host of its own, that says nothing by itself. */
-static struct stand {
-    struct listener *listener;
-    char at[32]; /* where it is */
-    struct conn *conn;
-    int conns, joins, reserves, ended;
-} stands[2];
-
-static void on_stand_msg(void *ctx, struct conn *c, const struct msg *m)
-{
-    struct stand *s = ctx;
-    ck_assert_ptr_eq(c, s->conn);
-    s->joins += m->kind == MSG_KIND_join;
-    s->reserves += m->kind == MSG_KIND_reserve;
-}
-
-static void on_stand_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
-{
-    (void)orderly;
-    (void)refused;
-    (void)why;
-    struct stand *s = ctx;
-    if (c == s->conn)
-        s->conn = NULL;
-    s->ended++;
-}
-
-static void on_stand_fd(void *ctx, int fd)
-{
-    static const struct conn_handler stand_handler = {
-        .on_msg = on_stand_msg, .on_closed = on_stand_closed};
-    struct stand *s = ctx;
-    struct ddp_err err;
-    s->conn = conn_accept(&loop, fd, &stand_handler, s, &err);
-    ck_assert_ptr_nonnull(s->conn);
-    conn_secure(s->conn, conf.token);
-    s->conns++;
-}
-
-/* At 127.0.0.2, which is the endpoint, and .3. */
-static void open_stands(void)
-{
-    static const struct listener_handler on = {.on_fd = on_stand_fd};
-    static const char token[] = "0123456789abcdef0123456789abcdef";
-    struct ddp_err err;
-    int fds[2];
-    ck_assert_int_eq(tls_key_make(&conf.token, token, sizeof(token) - 1, &err),
-                     0);
-    for (uint32_t i = 0; i < 2; i++) {
-        struct sockaddr_in at = {.sin_family = AF_INET,
-                                 .sin_addr.s_addr = htonl(0x7f000002 + i)};
-        ck_assert_int_eq(
-            addr_listen((const struct sockaddr *)&at, &fds[i], &err), 0);
-        (void)snprintf(stands[i].at, sizeof(stands[i].at), "127.0.0.%u:%d",
-                       2 + i, addr_fd_port(fds[i]));
-    }
-    conf.endpoints[0] = (struct conf_endpoint){.host = "127.0.0.2",
-                                               .port = addr_fd_port(fds[0])};
-    ck_assert_int_eq(start(), 0);
-    for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(listener_open(&stands[i].listener, &loop, fds[i], &on,
-                                       &stands[i], &err),
-                         0);
-}
-
-/* The first one is in office, and names the second for its successor. */
-static void has_reserve(void)
-{
-    struct msg office = {.kind = MSG_KIND_office, .office.epoch = 1};
-    struct msg voters = {.kind = MSG_KIND_voters,
-                         .voters = {.round = 1, .epoch = 1}};
-    conf.is_host = 0;
-    open_stands();
-    rdzv_client_connect(client, "", 0, 2000);
-    ck_assert_msg(comes(&ups), "%s", reason);
-    join();
-    ck_assert(run_until(&stands[0].joins, 1, 20000));
-    msg_set(office.office.epoch_id, "0123456789abcdef");
-    msg_set(voters.voters.epoch_id, office.office.epoch_id);
-    msg_set(voters.voters.addrs, stands[1].at);
-    conn_send(stands[0].conn, &office);
-    conn_send(stands[0].conn, &voters);
-    ck_assert(run_until(&stands[1].reserves, 1, 20000));
-}
-
-/* The agent goes on over the connection that it has; but if that ends just
- * then, over a new one. */
-START_TEST(test_client_goes_on_over_what_is_in_reserve)
-{
-    has_reserve();
-    conn_close(stands[0].conn);
-    ck_assert(run_until(&downs, 1, 20000));
-    int before = held;
-    if (_i == 1)
-        conn_close(stands[1].conn);
-    rdzv_client_connect(client, stands[1].at, 0, 2000);
-    ck_assert_int_eq(ups, 1); /* the agent is not called back at once */
-    ck_assert_msg(_i == 1 || comes(&ups), "%s", reason);
-    if (_i == 1)
-        for (int i = 0; i < 3 && stands[1].conns < 2; i++) {
-            (void)run_until(&ups, ups + 1, 500);
-            if (stands[1].conns < 2 && downs > 1) /* it had come up first */
-                rdzv_client_connect(client, stands[1].at, 0, 2000);
-        }
-    ck_assert_int_eq(stands[1].conns, 1 + _i);
-    ck_assert_int_gt(held, before); /* by the guard */
-    join();
-    ck_assert(run_until(&stands[1].joins, 1, 20000));
-    ck_assert_int_eq(stands[1].reserves, 1);
-}
-END_TEST
-
-/* It goes elsewhere before it was told that it is connected there. */
-START_TEST(test_client_may_leave_what_was_in_reserve)
-{
-    has_reserve();
-    rdzv_client_disconnect(client);
-    rdzv_client_connect(client, stands[1].at, 0, 2000);
-    rdzv_client_disconnect(client);
-    rdzv_client_connect(client, stands[0].at, 0, 2000);
-    ck_assert_msg(comes(&ups), "%s", reason);
-    ck_assert(run_until(&stands[1].ended, 1, 20000));
-    ck_assert_int_eq(ups, 2);
-    ck_assert_int_eq(downs, 0);
-    ck_assert_int_eq(stands[0].conns, 2);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("rdzv_client");
@@ -739,8 +605,6 @@ int main(void)
     tcase_add_test(tc, test_client_says_that_an_address_is_none);
     tcase_add_test(tc, test_client_gives_up_a_silent_host_in_time);
     tcase_add_test(tc, test_client_leaves_a_silent_host_for_another);
-    tcase_add_loop_test(tc, test_client_goes_on_over_what_is_in_reserve, 0, 2);
-    tcase_add_test(tc, test_client_may_leave_what_was_in_reserve);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

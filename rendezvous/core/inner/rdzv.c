@@ -143,7 +143,6 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
     if (m->kind == MSG_KIND_serves) /* also passed on by a node */
         return m->serves.version != MSG_VERSION;
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
-           m->kind == MSG_KIND_reserve || /* the daemon's business */
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }
 
@@ -243,7 +242,6 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_order_go_on:
         command_step(r, ev);
         return;
-    case MSG_KIND_reserve:
     case MSG_KIND_answered:
     case MSG_KIND_refused:
     case MSG_KIND_waiting:

@@ -209,15 +209,14 @@ static void on_end(struct guest *g, ssize_t n)
 
 static void on_frame(struct guest *g, const char *json)
 {
-    /* {"kind":"beat", "join", "ready", "reserve" or "promise" */
-    char kind = json[9];
+    char kind = json[9]; /* {"kind":"beat", "join", "ready" or "promise" */
     if (kind == 'b') {
         tell(g, &lease);
     } else if (kind == 'j') {
         tell(g, &join_answer);
         if (++n_joined == n_agents && !is_next)
             tell_all(&world);
-    } else if (kind == 'r' && json[11] == 'a' && ++n_ready == n_agents - 1) {
+    } else if (kind == 'r' && ++n_ready == n_agents - 1) {
         tell_all(&world);
     }
 }

@@ -2,9 +2,7 @@
  * Happy path: PHASE_JOIN connects so many agents at a time as WINDOW allows;
  * all that comes in is read as it comes, and beats are said in the order in
  * which they are due. In PHASE_MOVE the server is killed: whoever reads the end
- * of its connection goes to the next server. With a token it goes on there over
- * a connection that it has in reserve, as a launcher has
- * (launcher/rdzv/reserve), and that it has made in PHASE_ARM; else it connects.
+ * of its connection connects to the next server.
  *
  * Failure modes: whatever the phase does not expect ends the process (die): a
  * connection that is closed, a message of an unknown kind, a round that is
@@ -34,21 +32,12 @@
 #define WORLD_MAX       640
 #define READ_MAX        65536
 
-/* To the next server, with a token. */
-struct reserve {
-    int fd; /* -1: none, or the peer's */
-    bool began, greeted, said;
-    struct tls *tls;
-    struct buf sealed;
-};
-
 struct peer {
     int fd; /* -1: not connected, or gone */
     bool began, greeted, joined;
     bool in_fifo, on_next, has_moved;
-    struct tls *tls;    /* NULL: without a token, or not connected */
-    struct buf *sealed; /* its own, or that of what was in reserve */
-    struct buf own;
+    struct tls *tls; /* NULL: without a token, or not connected */
+    struct buf sealed;
     struct ballot ballot;
     int part_len, world_len;
     int64_t beat_us, due_us, lease_until_us;
@@ -69,10 +58,8 @@ struct gen {
     int fifo_at, fifo_len;
     int *lost; /* agents in the order in which they have to connect again */
     int n_lost, n_again;
-    int n_dialled, n_reserved; /* to be in reserve, and are */
     struct peer *peers;
-    struct reserve *reserves; /* NULL: without a token */
-    char *join;               /* encoded, SPEAK_JOIN_MAX bytes for each */
+    char *join; /* encoded, SPEAK_JOIN_MAX bytes for each */
     int *join_len;
 };
 
@@ -106,9 +93,9 @@ write_all(struct gen *g, struct peer *p, const void *data, size_t len)
 /* What TLS has to send, of the handshake or encrypted. */
 static void send_sealed(struct gen *g, struct peer *p)
 {
-    if (buf_len(p->sealed) > 0)
-        write_all(g, p, buf_head(p->sealed), buf_len(p->sealed));
-    buf_free(p->sealed);
+    if (buf_len(&p->sealed) > 0)
+        write_all(g, p, buf_head(&p->sealed), buf_len(&p->sealed));
+    buf_free(&p->sealed);
 }
 
 static void say(struct gen *g, struct peer *p, const void *data, int len)
@@ -183,13 +170,6 @@ static void say_vote(struct gen *g, int i)
     say(g, p, out, speak_voted(&p->ballot, &m.world, out));
 }
 
-static void only_read(struct gen *g, int fd, uint32_t id)
-{
-    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = id};
-    if (epoll_ctl(g->epoll, EPOLL_CTL_MOD, fd, &ev) != 0)
-        die("epoll: %s", strerror(errno));
-}
-
 /* The first bytes: the join, or TLS's hello; the join follows then. */
 static void say_first(struct gen *g, int i)
 {
@@ -198,21 +178,21 @@ static void say_first(struct gen *g, int i)
     size_t len = (size_t)g->join_len[i];
     if (token != NULL) {
         if (p->tls == NULL) {
-            p->sealed = &p->own;
-            buf_init(p->sealed, 65536);
-            p->tls = tls_new(token, false, p->sealed);
+            buf_init(&p->sealed, 65536);
+            p->tls = tls_new(token, false, &p->sealed);
         }
-        data = buf_head(p->sealed);
-        len = buf_len(p->sealed);
+        data = buf_head(&p->sealed);
+        len = buf_len(&p->sealed);
     }
     ssize_t n = write(p->fd, data, len);
     if (n < 0 && errno == EAGAIN)
         return; /* not connected yet: EPOLLOUT comes */
     if (n != (ssize_t)len)
         die("agent %d cannot join: %s", g->first + i, strerror(errno));
-    if (token != NULL)
-        buf_free(p->sealed);
-    only_read(g, p->fd, (uint32_t)i);
+    buf_free(&p->sealed);
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = (uint32_t)i};
+    if (epoll_ctl(g->epoll, EPOLL_CTL_MOD, p->fd, &ev) != 0)
+        die("epoll: %s", strerror(errno));
     p->began = true;
     if (token == NULL) {
         said_join(g, i);
@@ -220,37 +200,33 @@ static void say_first(struct gen *g, int i)
     }
 }
 
-/* Non-blocking; events have this id. */
-static int dial(struct gen *g, int port, uint32_t id)
+static void begin_one(struct gen *g, int i)
 {
     int on = 1;
+    struct peer *p = &g->peers[i];
+    g->n_begun++;
     struct sockaddr_in from = {.sin_family = AF_INET,
                                .sin_addr.s_addr =
                                    htonl(0x7f000002u + (uint32_t)g->index)};
-    struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT, .data.u32 = id};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
+    struct sockaddr_in to = {
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)(g->armed ? play->next_port : play->port)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    p->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (p->fd < 0)
         die("socket: %s", strerror(errno));
-    (void)setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0)
+    (void)setsockopt(p->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on,
+                     sizeof(on));
+    (void)setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (bind(p->fd, (struct sockaddr *)&from, sizeof(from)) != 0)
         die("bind: %s", strerror(errno));
-    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
+    if (connect(p->fd, (struct sockaddr *)&to, sizeof(to)) != 0 &&
         errno != EINPROGRESS)
         die("connect: %s", strerror(errno));
-    if (epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &ev) != 0)
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT,
+                             .data.u32 = (uint32_t)i};
+    if (epoll_ctl(g->epoll, EPOLL_CTL_ADD, p->fd, &ev) != 0)
         die("epoll: %s", strerror(errno));
-    return fd;
-}
-
-static void begin_one(struct gen *g, int i)
-{
-    g->n_begun++;
-    g->peers[i].fd =
-        dial(g, g->armed ? play->next_port : play->port, (uint32_t)i);
     say_first(g, i);
 }
 
@@ -395,36 +371,19 @@ static int take_bytes(struct gen *g, struct peer *p, const char *data, int len)
     return at;
 }
 
-static void join_on_reserve(struct gen *g, struct peer *p)
-{
-    int i = (int)(p - g->peers);
-    struct reserve *r = &g->reserves[i];
-    p->fd = r->fd;
-    p->tls = r->tls;
-    p->sealed = &r->sealed;
-    p->greeted = r->greeted;
-    p->began = true;
-    r->fd = -1;
-    say(g, p, g->join + (size_t)i * SPEAK_JOIN_MAX + FRAME_HELLO_LEN,
-        g->join_len[i] - (int)FRAME_HELLO_LEN);
-    said_join(g, i);
-    say_vote(g, i);
-}
-
 /* It comes again elsewhere, once there is room for one more connection. */
 static void move_on(struct gen *g, struct peer *p)
 {
     (void)close(p->fd);
-    p->tls = NULL; /* kept until the process ends: hosts of their own free it */
+    tls_free(p->tls);
+    buf_free(&p->sealed);
+    p->tls = NULL;
     p->fd = -1;
     p->on_next = true;
     p->began = p->greeted = p->joined = false;
     p->part_len = 0;
     p->seq = 0;
-    if (g->reserves != NULL)
-        join_on_reserve(g, p);
-    else
-        g->lost[g->n_lost++] = (int)(p - g->peers);
+    g->lost[g->n_lost++] = (int)(p - g->peers);
 }
 
 static void on_gone(struct gen *g, struct peer *p)
@@ -496,76 +455,6 @@ static void on_readable(struct gen *g, struct peer *p)
     shared->last_us[g->index] = mono_now_us();
 }
 
-/* -- what is in reserve ---------------------------------------------------- */
-
-static void flush_reserve(struct reserve *r)
-{
-    ssize_t len = (ssize_t)buf_len(&r->sealed);
-    if (len > 0 && write(r->fd, buf_head(&r->sealed), (size_t)len) != len)
-        die("a reserve cannot send: %s", strerror(errno));
-    buf_free(&r->sealed);
-}
-
-static void reserve_some(struct gen *g)
-{
-    while (g->n_dialled < g->n && g->n_dialled - g->n_reserved < WINDOW) {
-        int i = g->n_dialled++;
-        struct reserve *r = &g->reserves[i];
-        buf_init(&r->sealed, 65536);
-        r->tls = tls_new(token, false, &r->sealed);
-        if (r->tls == NULL)
-            die("out of memory");
-        r->fd = dial(g, play->next_port, (uint32_t)(g->n + i));
-    }
-}
-
-/* Both ends have proved themselves. */
-static void say_reserve(struct gen *g, struct reserve *r)
-{
-    char out[SPEAK_MAX];
-    int len = speak_reserve(out);
-    r->said = true;
-    g->n_reserved++;
-    if (tls_seal(r->tls, (uint8_t *)out, (size_t)len) != 0)
-        die("TLS: %s", tls_why(r->tls));
-}
-
-/* The server has nothing to say but its hello. */
-static void read_reserve(struct gen *g, struct reserve *r)
-{
-    uint8_t data[4096], text[64];
-    ssize_t n = read(r->fd, data, sizeof(data));
-    if (n < 0 && errno == EAGAIN)
-        return;
-    if (n <= 0)
-        die("a reserve was closed");
-    tls_give(r->tls, data, (size_t)n);
-    size_t len = tls_take(r->tls, text, sizeof(text));
-    if (tls_state(r->tls) == TLS_FAILED)
-        die("TLS: %s", tls_why(r->tls));
-    if (len != 0 && (len != FRAME_HELLO_LEN || r->greeted))
-        die("a reserve was told something");
-    r->greeted |= len > 0;
-    if (len > 0)
-        (void)tls_take(r->tls, text, sizeof(text)); /* it asks for that */
-    if (tls_state(r->tls) == TLS_UP && !r->said)
-        say_reserve(g, r);
-    flush_reserve(r);
-}
-
-static void on_reserve(struct gen *g, int i)
-{
-    struct reserve *r = &g->reserves[i];
-    if (r->began) {
-        read_reserve(g, r);
-    } else {
-        r->began = true;
-        flush_reserve(r);
-        only_read(g, r->fd, (uint32_t)(g->n + i));
-    }
-    reserve_some(g);
-}
-
 /* -- a generator's process ------------------------------------------------- */
 
 static void lose_one(struct gen *g)
@@ -620,8 +509,6 @@ static void on_command(struct gen *g)
     g->n_world = 0;
     if (g->phase == PHASE_ARM)
         encode_joins_again(g);
-    if (g->phase == PHASE_ARM && g->reserves != NULL)
-        reserve_some(g);
     if (g->phase == PHASE_LOSE && g->index == 0)
         lose_one(g);
     if (g->phase == PHASE_READY)
@@ -641,7 +528,7 @@ static bool is_over(const struct gen *g)
     case PHASE_IDLE:
         return mono_now_us() >= g->idle_until_us;
     case PHASE_ARM:
-        return g->armed && (g->reserves == NULL || g->n_reserved == g->n);
+        return g->armed;
     case PHASE_MOVE:
         return g->n_moved == g->n;
     case PHASE_QUIT:
@@ -682,16 +569,11 @@ static void on_event(struct gen *g, const struct epoll_event *ev)
         on_command(g);
         return;
     }
-    int i = (int)ev->data.u32 % g->n;
-    struct peer *p = &g->peers[i];
-    if ((int)ev->data.u32 >= g->n && g->reserves[i].fd >= 0) {
-        on_reserve(g, i);
-        return;
-    }
+    struct peer *p = &g->peers[ev->data.u32];
     if (p->fd < 0)
         return;
     if (!p->began)
-        say_first(g, i);
+        say_first(g, (int)ev->data.u32);
     if ((ev->events & ~(uint32_t)EPOLLOUT) != 0)
         on_readable(g, p);
 }
@@ -703,8 +585,6 @@ static void prepare(struct gen *g)
     g->peers = zalloc(n, sizeof(g->peers[0]));
     g->fifo = zalloc(n, sizeof(g->fifo[0]));
     g->lost = zalloc(n, sizeof(g->lost[0]));
-    if (token != NULL && play->speak.failover)
-        g->reserves = zalloc(n, sizeof(g->reserves[0]));
     g->join = zalloc(n, SPEAK_JOIN_MAX);
     g->join_len = zalloc(n, sizeof(int));
     g->n_live = g->n;
@@ -715,8 +595,6 @@ static void prepare(struct gen *g)
     memset(g->peers, 0, n * sizeof(g->peers[0]));
     for (int i = 0; i < g->n; i++) {
         g->peers[i].fd = -1;
-        if (g->reserves != NULL)
-            g->reserves[i].fd = -1;
         g->join_len[i] = speak_join(&play->speak, g->first + i,
                                     g->join + (size_t)i * SPEAK_JOIN_MAX);
     }

@@ -112,14 +112,6 @@ int speak_ready(int64_t round, char *out)
     return frame(&m, out, SPEAK_MAX);
 }
 
-int speak_reserve(char *out)
-{
-    struct msg m = {.kind = MSG_KIND_reserve, .reserve.version = MSG_VERSION};
-    memcpy(out, FRAME_HELLO, FRAME_HELLO_LEN);
-    return (int)FRAME_HELLO_LEN +
-           frame(&m, out + FRAME_HELLO_LEN, SPEAK_MAX - FRAME_HELLO_LEN);
-}
-
 /* -- the vote -------------------------------------------------------------- */
 
 static void decode(const char *json, int len, struct msg *m)

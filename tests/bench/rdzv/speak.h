@@ -45,9 +45,6 @@ int speak_join_again(const struct speak_conf *conf,
 int speak_beat(int64_t seq, int64_t heard, int64_t round, char *out);
 int speak_ready(int64_t round, char *out);
 
-/* With the hello, to the next server. */
-int speak_reserve(char *out);
-
 /* Takes `office` and promises. Of a server's many equal ones only the first is
  * decoded. */
 int speak_promise(struct ballot *b, const char *json, int len, char *out);
