@@ -117,7 +117,7 @@ CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace 
 	states last_lease history) \
 	$(call of,rendezvous/base,quota signals_name)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
-CONN   := $(call of,rendezvous/net,conn conn_in conn_out pool)
+CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \

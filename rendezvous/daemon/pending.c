@@ -108,7 +108,7 @@ static bool may_go(void *ctx, const struct conn_slot *slot)
     if (mono_now_us() >= slot->since_us + full_us)
         return true;
     return p->giver == NULL && p->turn >= slot->turn + 2 &&
-           conn_is_judged(slot->conn) && !conn_is_proved(slot->conn);
+           !conn_is_proved(slot->conn);
 }
 
 struct conn_slot *

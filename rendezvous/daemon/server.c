@@ -46,11 +46,9 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
-#include "rendezvous/net/pool.h"
 #include "rendezvous/proto/frame.h"
 
 #define SERVER_MAGIC       0x72647a76u
-#define HELLOS_MAX         1024 /* of TLS, that wait for a thread */
 #define LAG_WORTH_US       (50 * MONO_MS)
 #define PENDING_FRAME_MAX  8192 /* no join is longer, however escaped */
 #define LAST_LEASE_MS      500  /* the most that server_end waits for answers */
@@ -78,8 +76,7 @@ struct server {
     struct outbox *outbox;
     struct server_log *log;
     struct pending_conns *pending;
-    struct pool *pool; /* answers TLS's hellos; NULL: no token, or no memory */
-    int64_t due_us;    /* when the timer was to fire */
+    int64_t due_us; /* when the timer was to fire */
     bool tick_due;
     bool served; /* a run was here */
     int tellers; /* connections that say where else a run is served */
@@ -447,7 +444,6 @@ static void on_fd(void *ctx, int fd)
     s->counts.accepted++;
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
-    conn_answer_in(c, s->pool);
     conn_limit_frames(c, PENDING_FRAME_MAX);
     char peer[ADDR_TEXT_MAX];
     conn_peer(c, peer);
@@ -594,7 +590,6 @@ void server_close(struct server *s)
     uv_close((uv_handle_t *)&s->idle, on_handle_closed);
     if (s->pending != NULL)
         pending_close(s->pending);
-    pool_close(s->pool);
     server_log_close(s->log);
 }
 
@@ -642,15 +637,6 @@ int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err)
                          &listener_handler, s, err);
 }
 
-/* Hellos that wait keep their places, so that most places are for others. */
-static void open_pool(struct server *s)
-{
-    int places = s->capacity.conns_max / 4 + 1;
-    if (s->conf.key != NULL) /* no memory: the server does without */
-        s->pool = pool_open(s->loop, pool_threads(),
-                            places < HELLOS_MAX ? places : HELLOS_MAX);
-}
-
 /* All that needs no I/O. */
 static void make_parts(struct server *s, int port)
 {
@@ -676,7 +662,6 @@ static void make_parts(struct server *s, int port)
     s->open_handles = 3;
     s->timer.data = s->check.data = s->idle.data = s;
     serve_http(s, s->loop);
-    open_pool(s);
 }
 
 int server_open(struct server **out,

@@ -178,12 +178,6 @@ void conn_secure(struct conn *c, struct tls_key *key)
     c->tls_at = key != NULL ? CONN_TLS_DUE : CONN_NO_KEY;
 }
 
-void conn_answer_in(struct conn *c, struct pool *pool)
-{
-    ddp_assert(c->accepted && c->tls == NULL);
-    c->pool = pool;
-}
-
 bool conn_is_sealed(const struct conn *c)
 {
     return c->tls != NULL;
@@ -191,18 +185,12 @@ bool conn_is_sealed(const struct conn *c)
 
 bool conn_is_proved(const struct conn *c)
 {
-    return c->tls != NULL && c->tls_at != CONN_TLS_AWAY &&
-           tls_is_proved(c->tls);
-}
-
-bool conn_is_judged(const struct conn *c)
-{
-    return c->tls_at != CONN_TLS_AWAY;
+    return c->tls != NULL && tls_is_proved(c->tls);
 }
 
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
 {
-    ddp_assert(h->on_bytes != NULL && c->talk != CONN_FRAMES);
+    ddp_assert(h->on_bytes != NULL && c->talk == CONN_HELLO);
     ddp_assert(conn_is_in_use(c));
     c->talk = CONN_RAW;
     c->corked = false;

@@ -3,10 +3,9 @@
  * out. The server uses it for connections that it accepts, the agent for the
  * one that it dials.
  *
- * Everything happens on the thread of the loop, but for what conn_answer_in
- * gives to others. A conn belongs to its maker until conn_close, conn_finish or
- * on_closed, whichever is first. After that the pointer is dead, and libuv
- * closes the handles by itself.
+ * Everything happens on the thread of the loop. A conn belongs to its maker
+ * until conn_close, conn_finish or on_closed, whichever is first. After that
+ * the pointer is dead, and libuv closes the handles by itself.
  *
  * Wrong bytes from a peer end its connection with a reason and touch nothing
  * else. Memory is bounded: one frame coming in, CONN_QUEUE_MAX going out. A
@@ -34,7 +33,6 @@
 #define CONN_QUEUE_MAX (256u * 1024u)
 
 struct conn;
-struct pool;
 
 struct conn_handler {
     /* The dialled connection can be used; with a token, both ends have proved
@@ -93,11 +91,6 @@ struct conn *conn_dial(uv_loop_t *loop,
  */
 void conn_secure(struct conn *c, struct tls_key *key);
 
-/* Hellos of TLS that come on this accepted connection are answered by threads
- * of the pool, as far as it takes them. Borrows `pool` until the connection is
- * closed; NULL: none. */
-void conn_answer_in(struct conn *c, struct pool *pool);
-
 /* Counters that conns add to, see conn_count. */
 struct conn_counts {
     int64_t messages_in, messages_out;
@@ -143,8 +136,7 @@ void conn_uncork(struct conn *c);
  * Makes it a raw connection: no hello and no frames, but on_bytes and
  * conn_send_bytes, with this handler and ctx from now on. To be called in
  * on_foreign (on_bytes then has the first bytes as well) or right after
- * conn_dial (on_up is called as usual). A raw one gets another owner by it,
- * also in on_bytes.
+ * conn_dial (on_up is called as usual).
  *
  * After conn_finish a raw connection is still read, and what comes is dropped,
  * until the peer closes too, for 2 s at most: a reset would overtake the last
@@ -178,9 +170,6 @@ bool conn_is_sealed(const struct conn *c);
 /* Whether the first TLS message of an accepted peer was made with the token. It
  * may be a replay until the next one. False without a token. */
 bool conn_is_proved(const struct conn *c);
-
-/* Whether all that has come was looked at: no thread answers a hello. */
-bool conn_is_judged(const struct conn *c);
 
 /* Closes now, a dialled one by a reset. on_closed is not called. */
 void conn_close(struct conn *c);

@@ -4,8 +4,7 @@
  * what is read goes to TLS first, and `in` has what TLS decrypted.
  *
  * Happy path: on_read, take_hello, then take_one for each frame, which calls
- * on_msg. With a pool its threads answer TLS's hellos: until on_answered
- * nothing is read, written or asked of `tls`.
+ * on_msg.
  *
  * Failure modes. First bytes that are no hello are shown to the owner
  * (on_foreign), which may make it a raw connection: take_raw is called then
@@ -220,9 +219,10 @@ static bool see_tls(struct conn *c)
     return c->accepted || come_up(c);
 }
 
-static void take_sealed(struct conn *c)
+static void decrypt(struct conn *c, const uint8_t *data, size_t len)
 {
     size_t n;
+    tls_give(c->tls, data, len);
     do {
         uint8_t *room = buf_reserve(&c->in, PIECE_LEN);
         if (room == NULL) {
@@ -240,60 +240,6 @@ static void take_sealed(struct conn *c)
         if (!see_tls(c))
             return;
     } while (n > 0 && take_plain(c));
-}
-
-static void end_read(struct conn *c)
-{
-    if (buf_len(&c->in) == 0)
-        buf_free(&c->in);
-    if (c->corked)
-        conn_uncork(c);
-}
-
-/* -- hellos, in other threads ---------------------------------------------- */
-
-static void *conn_with(struct pool_job *job)
-{
-    return (char *)job - offsetof(struct conn, job);
-}
-
-/* In another thread: no field but `tls` may be read. */
-static void work(struct pool_job *job)
-{
-    struct conn *c = conn_with(job);
-    tls_answer(c->tls);
-}
-
-/* The owner may have closed it meanwhile. */
-static void on_answered(struct pool_job *job)
-{
-    struct conn *c = conn_of(conn_with(job));
-    ddp_assert(c->tls_at == CONN_TLS_AWAY);
-    c->tls_at = CONN_TLS_BEGUN;
-    if (c->life != CONN_CLOSED) {
-        (void)conn_start_reading(c); /* as it was: cannot fail */
-        c->corked = true;
-        take_sealed(c);
-        end_read(c);
-    }
-    conn_let_go(c);
-}
-
-/* False: nothing is due, or the pool takes no more. */
-static bool answer_in_pool(struct conn *c)
-{
-    if (c->pool == NULL || !tls_has_hello(c->tls))
-        return false;
-    c->job = (struct pool_job){.work = work, .done = on_answered};
-    c->tls_at = CONN_TLS_AWAY;
-    c->open_handles++;
-    if (pool_take(c->pool, &c->job)) {
-        (void)uv_read_stop((uv_stream_t *)&c->tcp);
-        return true;
-    }
-    c->open_handles--;
-    c->tls_at = CONN_TLS_BEGUN;
-    return false;
 }
 
 /* The server's first byte. A server that answers in plain text has no token. */
@@ -335,13 +281,10 @@ static void read_with_key(struct conn *c, const uint8_t *data, size_t len)
         return;
     if (c->tls_at == CONN_TLS_DUE && !see_first_byte(c, data[0]))
         return;
-    if (c->tls != NULL) {
-        tls_give(c->tls, data, len);
-        if (!answer_in_pool(c))
-            take_sealed(c);
-    } else if (buf_put(&c->in, data, len) == 0) { /* full: it is no hello */
+    if (c->tls != NULL)
+        decrypt(c, data, len);
+    else if (buf_put(&c->in, data, len) == 0) /* full: it is no hello */
         (void)take_plain(c);
-    }
 }
 
 /* Whether the peer's last bytes, before its FIN, say that this is the end. */
@@ -401,7 +344,10 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
         }
         (void)take_plain(c);
     }
-    end_read(c);
+    if (buf_len(&c->in) == 0)
+        buf_free(&c->in);
+    if (c->corked)
+        conn_uncork(c);
 }
 
 int conn_start_reading(struct conn *c)

@@ -11,7 +11,7 @@
  * a full queue, which means that the peer does not read. The last is told from
  * the loop (finish_timer), never during a call of the owner's. Ends that nobody
  * is told of: the owner's conn_close and conn_finish. Memory is freed in
- * conn_let_go, when libuv has let go of both handles, and the pool of the job.
+ * on_handle_closed, when libuv has let go of both handles.
  */
 #include <stdlib.h>
 
@@ -20,8 +20,9 @@
 
 #define FINISH_MS 2000
 
-void conn_let_go(struct conn *c)
+static void on_handle_closed(uv_handle_t *h)
 {
+    struct conn *c = conn_of(h->data);
     if (--c->open_handles > 0)
         return;
     buf_free(&c->in);
@@ -31,11 +32,6 @@ void conn_let_go(struct conn *c)
     tls_free(c->tls);
     c->magic = 0;
     free(c);
-}
-
-static void on_handle_closed(uv_handle_t *h)
-{
-    conn_let_go(conn_of(h->data));
 }
 
 /* Ends it for all that have a duplicate of the socket, too: connect(2) with
@@ -146,8 +142,7 @@ static void start_write(struct conn *c)
 
 void conn_flush(struct conn *c)
 {
-    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing ||
-        c->tls_at == CONN_TLS_AWAY)
+    if (c->life == CONN_CONNECTING || c->life == CONN_CLOSED || c->writing)
         return;
     encrypt(c);
     if (buf_len(&c->waiting) == 0)
@@ -271,9 +266,9 @@ void conn_finish(struct conn *c)
 {
     if (!conn_is_in_use(c))
         return;
-    bool can_say = c->life != CONN_CONNECTING && c->tls_at != CONN_TLS_AWAY;
+    bool connected = c->life != CONN_CONNECTING;
     c->life = CONN_FINISHING;
-    if (!can_say) {
+    if (!connected) {
         conn_lose(c, false, false, "the connection was closed");
         return;
     }

@@ -11,7 +11,6 @@
 #define RENDEZVOUS_NET_CONN_PRIV_H
 
 #include "rendezvous/net/conn.h"
-#include "rendezvous/net/pool.h"
 
 #define CONN_MAGIC 0x636f6e6eu
 
@@ -32,7 +31,6 @@ enum conn_tls {
     CONN_NO_KEY,
     CONN_TLS_DUE,   /* nothing of TLS has come; dialled: a hello was sent */
     CONN_TLS_BEGUN, /* something came */
-    CONN_TLS_AWAY,  /* accepted: another thread has `tls`; nothing is read */
     CONN_TLS_UP,    /* both have the token; on_up was called */
 };
 
@@ -57,7 +55,7 @@ struct conn {
     bool token_differs; /* for on_closed, as this one: */
     bool said_farewell; /* before its FIN */
     bool heard;         /* something has come */
-    int open_handles;   /* of libuv, and the pool's job */
+    int open_handles;
     uv_tcp_t tcp;
     uv_timer_t finish_timer;
     uv_connect_t connect;
@@ -69,8 +67,6 @@ struct conn {
     size_t frame_max;
     struct buf in, waiting, flying;
     struct buf plain;         /* to be encrypted; empty without a key */
-    struct pool *pool;        /* NULL: none answers hellos */
-    struct pool_job job;      /* TLS_AWAY: the pool's */
     struct tls_key *key;      /* NULL: no token */
     struct tls *tls;          /* NULL: no key, or an accepted one, TLS_DUE */
     char peer[ADDR_TEXT_MAX]; /* of accepted ones; outlives the socket */
@@ -84,7 +80,6 @@ static inline void conn_check(const struct conn *c)
     ddp_assert((c->key == NULL) == (c->tls_at == CONN_NO_KEY));
     ddp_assert(c->tls == NULL || c->key != NULL);
     ddp_assert(c->tls != NULL || c->tls_at < CONN_TLS_BEGUN);
-    ddp_assert(c->tls_at != CONN_TLS_AWAY || (c->accepted && c->pool != NULL));
     ddp_assert(!c->corked || c->accepted);
     ddp_assert(!c->eof || c->talk == CONN_RAW);
     ddp_assert(!c->shut || c->life >= CONN_FINISHING);
@@ -115,9 +110,6 @@ int conn_start_reading(struct conn *c);
 void conn_begin(struct conn *c);
 
 /* -- conn_out -------------------------------------------------------------- */
-
-/* One of open_handles is no more; frees the connection behind the last one. */
-void conn_let_go(struct conn *c);
 
 /* The connection is over, and the owner is told. Borrows `why` for the call. */
 void conn_lose(struct conn *c, bool orderly, bool refused, const char *why);

@@ -8,11 +8,6 @@
  * object lives as long as the connection; what it needs for the handshake and
  * for one record is freed by OpenSSL when that is done.
  *
- * The answer to a hello, and only that, may be made in another thread
- * (tls_answer). It goes to a buffer of its own first, since the owner writes to
- * `out` meanwhile; what the thread shares with others is the key (tls_key) and
- * OpenSSL's context, which nobody changes.
- *
  * Failure modes, all of which end in TLS_FAILED, for good: a peer with another
  * token (the server says so by an alert), a server with a certificate instead
  * (refused: that proves nothing), a record that was changed, repeated or left
@@ -60,8 +55,6 @@ struct tls {
     struct tls_key *key;
     SSL *ssl; /* NULL: accepted and no whole hello is there yet, or failed */
     struct buf *out;
-    struct buf answer;   /* what tls_answer has for `out` */
-    bool answers;        /* it runs */
     struct buf part;     /* accepted, in the handshake: what came of records */
     const uint8_t *data; /* what was given and OpenSSL has not read ... */
     size_t len;
@@ -80,7 +73,6 @@ struct tls {
 };
 
 static struct tls *all_tls;
-static BIO_METHOD *bio_method; /* one for all, kept */
 
 static struct tls *tls_of(void *data)
 {
@@ -90,11 +82,6 @@ static struct tls *tls_of(void *data)
 }
 
 /* -- OpenSSL's way to our buffers ------------------------------------------ */
-
-static struct buf *way_out(struct tls *t)
-{
-    return t->answers ? &t->answer : t->out;
-}
 
 static int on_bio_read(BIO *b, char *room, size_t room_len, size_t *n)
 {
@@ -118,7 +105,7 @@ static int on_bio_write(BIO *b, const char *data, size_t len, size_t *n)
 {
     struct tls *t = tls_of(ossl.f_BIO_get_data(b));
     ossl.f_BIO_clear_flags(b, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
-    *n = buf_put(way_out(t), data, len) == 0 ? len : 0;
+    *n = buf_put(t->out, data, len) == 0 ? len : 0;
     return *n == len;
 }
 
@@ -130,26 +117,21 @@ static long on_bio_ctrl(BIO *b, int cmd, long number, void *pointer)
     return cmd == BIO_CTRL_FLUSH;
 }
 
-/* Before the first connection, in the thread to which all belong. */
-static int make_bio_method(void)
-{
-    if (bio_method != NULL)
-        return 0;
-    int type = ossl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
-    BIO_METHOD *m = ossl.f_BIO_meth_new(type, "ddprun");
-    if (m == NULL || ossl.f_BIO_meth_set_read_ex(m, on_bio_read) != 1 ||
-        ossl.f_BIO_meth_set_write_ex(m, on_bio_write) != 1 ||
-        ossl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) != 1) {
-        ossl.f_BIO_meth_free(m);
-        return -1;
-    }
-    bio_method = m;
-    return 0;
-}
-
 static BIO *bio_new(struct tls *t)
 {
-    BIO *bio = ossl.f_BIO_new(bio_method);
+    static BIO_METHOD *method; /* one for all, kept */
+    if (method == NULL) {
+        int type = ossl.f_BIO_get_new_index() | BIO_TYPE_SOURCE_SINK;
+        BIO_METHOD *m = ossl.f_BIO_meth_new(type, "ddprun");
+        if (m == NULL || ossl.f_BIO_meth_set_read_ex(m, on_bio_read) != 1 ||
+            ossl.f_BIO_meth_set_write_ex(m, on_bio_write) != 1 ||
+            ossl.f_BIO_meth_set_ctrl(m, on_bio_ctrl) != 1) {
+            ossl.f_BIO_meth_free(m);
+            return NULL;
+        }
+        method = m;
+    }
+    BIO *bio = ossl.f_BIO_new(method);
     if (bio != NULL) {
         ossl.f_BIO_set_data(bio, t);
         ossl.f_BIO_set_init(bio, 1);
@@ -308,87 +290,49 @@ static bool try_step(struct tls *t)
 static void step(struct tls *t)
 {
     const uint8_t *data = t->data;
-    size_t len = t->len, admitted = t->admitted, said = buf_len(way_out(t));
-    tls_key_hold();
+    size_t len = t->len, admitted = t->admitted, said = buf_len(t->out);
     while (!try_step(t)) {
         ossl.f_SSL_free(t->ssl);
         t->ssl = NULL;
-        buf_cut(way_out(t), said);
+        buf_cut(t->out, said);
         t->data = data;
         t->len = len;
         t->admitted = admitted;
         t->which++;
         if (begin(t) != 0) {
             fail(t, "no memory for TLS");
-            break;
+            return;
         }
     }
-    tls_key_release();
 }
 
-/* What came of a client that is still to prove itself. */
-enum came {
-    CAME_PART,   /* of a record, or nothing */
-    CAME_WRONG,  /* no launcher sends that */
-    CAME_HELLO,  /* a whole one, in plain text */
-    CAME_SEALED, /* another whole record, encrypted */
-};
-
-/* `*len`: of the record's body, if it is whole. */
-static enum came look(const struct tls *t, size_t *len)
+/*
+ * Admits the next record of a client that is still to prove itself. False: it
+ * is not whole yet, or the handshake has failed.
+ */
+static bool admit(struct tls *t)
 {
     const uint8_t *r = t->data;
-    *len = t->len < HEAD_LEN ? 0 : (size_t)r[3] << 8 | r[4];
+    size_t len = t->len < HEAD_LEN ? 0 : (size_t)r[3] << 8 | r[4];
     if (t->len == 0)
-        return CAME_PART;
+        return false;
     bool plain = r[0] == TYPE_HANDSHAKE;
     bool good = plain ? t->hellos < HELLOS_MAX : t->hellos > 0;
     if (plain && t->len >= HEAD_LEN)
-        good &= r[1] == 3 && *len <= HELLO_MAX;
+        good &= r[1] == 3 && len <= HELLO_MAX;
     if (plain && t->len >= HELLO_HEAD_LEN) {
         size_t message = (size_t)r[6] << 16 | (size_t)r[7] << 8 | r[8];
-        good &= r[5] == CLIENT_HELLO && message + 4 == *len;
+        good &= r[5] == CLIENT_HELLO && message + 4 == len;
     }
-    if (!good)
-        return CAME_WRONG;
-    if (t->len < (plain ? HELLO_HEAD_LEN : HEAD_LEN) ||
-        t->len < HEAD_LEN + *len)
-        return CAME_PART;
-    return plain ? CAME_HELLO : CAME_SEALED;
-}
-
-/* Admits the next record. False: it is not whole yet, or the handshake has
- * failed. */
-static bool admit(struct tls *t)
-{
-    size_t len;
-    enum came came = look(t, &len);
-    if (came == CAME_WRONG)
+    if (!good) {
         fail(t, "the peer speaks TLS, but not as a ddprun launcher does");
-    if (came == CAME_WRONG || came == CAME_PART)
         return false;
-    t->hellos += came == CAME_HELLO;
+    }
+    if (t->len < (plain ? HELLO_HEAD_LEN : HEAD_LEN) || t->len < HEAD_LEN + len)
+        return false;
+    t->hellos += plain;
     t->admitted = HEAD_LEN + len;
     return true;
-}
-
-/* Of the record that is admitted. */
-static void take_record(struct tls *t)
-{
-    if (t->ssl == NULL && begin(t) != 0)
-        fail(t, "no memory for TLS");
-    else
-        step(t);
-}
-
-/* The rest of a client's record is to come. */
-static void keep_rest(struct tls *t)
-{
-    if (t->state != TLS_HANDSHAKE)
-        return;
-    buf_take(&t->part, buf_len(&t->part) - t->len);
-    t->data = NULL;
-    t->len = 0;
 }
 
 /* Record for record, since the first message may be all that is needed. */
@@ -398,17 +342,25 @@ static void shake_hands(struct tls *t)
         t->admitted = t->len;
         step(t);
     }
-    while (t->accepts && t->state == TLS_HANDSHAKE && admit(t))
-        take_record(t);
+    while (t->accepts && t->state == TLS_HANDSHAKE && admit(t)) {
+        if (t->ssl == NULL && begin(t) != 0)
+            fail(t, "no memory for TLS");
+        else
+            step(t);
+    }
     if (t->state == TLS_HANDSHAKE && t->handshake_len > TLS_HANDSHAKE_MAX)
         fail(t, "the peer's TLS handshake is too long");
-    if (t->accepts)
-        keep_rest(t);
+    if (t->state != TLS_HANDSHAKE || !t->accepts)
+        return;
+    /* The rest of a record is to come. */
+    buf_take(&t->part, buf_len(&t->part) - t->len);
+    t->data = NULL;
+    t->len = 0;
 }
 
 struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
 {
-    struct tls *t = make_bio_method() == 0 ? calloc(1, sizeof(*t)) : NULL;
+    struct tls *t = calloc(1, sizeof(*t));
     if (t == NULL)
         return NULL;
     t->magic = TLS_MAGIC;
@@ -416,7 +368,6 @@ struct tls *tls_new(struct tls_key *key, bool accepts, struct buf *out)
     t->out = out;
     t->accepts = accepts;
     buf_init(&t->part, 2 * TLS_HANDSHAKE_MAX);
-    buf_init(&t->answer, TLS_HANDSHAKE_MAX);
     if (!accepts) {
         if (begin(t) != 0) {
             free(t);
@@ -441,7 +392,6 @@ void tls_free(struct tls *t)
         t->next->link = t->link;
     ossl.f_SSL_free(t->ssl);
     buf_free(&t->part);
-    buf_free(&t->answer);
     explicit_bzero(t, sizeof(*t));
     free(t);
 }
@@ -502,37 +452,9 @@ static void see_error(struct tls *t)
         fail_because(t, "TLS failed");
 }
 
-bool tls_has_hello(const struct tls *t)
-{
-    size_t len;
-    return t->accepts && t->state == TLS_HANDSHAKE &&
-           look(t, &len) == CAME_HELLO;
-}
-
-void tls_answer(struct tls *t)
-{
-    ddp_assert(tls_has_hello(t) && buf_len(&t->answer) == 0);
-    t->answers = true;
-    if (admit(t))
-        take_record(t);
-    t->answers = false;
-    if (t->len == 0)
-        keep_rest(t);
-}
-
-static void send_answer(struct tls *t)
-{
-    const uint8_t *said = buf_head(&t->answer);
-    if (buf_put(t->out, said, buf_len(&t->answer)) != 0)
-        fail(t, "no memory for TLS");
-    buf_free(&t->answer);
-}
-
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len)
 {
     size_t n = 0;
-    if (buf_len(&t->answer) > 0)
-        send_answer(t);
     if (t->state == TLS_HANDSHAKE && t->len > 0)
         shake_hands(t);
     /* To read nothing costs OpenSSL the memory for a whole record. */

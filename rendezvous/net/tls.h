@@ -7,8 +7,8 @@
  *
  * OpenSSL does all of it. It is loaded at run time, with the first key: without
  * a token it is not needed and costs nothing. A key and its connections belong
- * to one thread, but for tls_answer. No I/O but the token file: bytes go in by
- * tls_give and tls_seal and come out in a buffer of the caller's.
+ * to one thread. No I/O but the token file: bytes go in by tls_give and
+ * tls_seal and come out in a buffer of the caller's.
  *
  * The end of a connection means something to the server (launcher/proc/guard),
  * and with a token a FIN alone proves nothing. A proof is either the end that
@@ -91,18 +91,6 @@ void tls_free(struct tls *t); /* NULL is fine */
  */
 void tls_give(struct tls *t, const uint8_t *data, size_t len);
 size_t tls_take(struct tls *t, uint8_t *room, size_t room_len);
-
-/*
- * Whether a client's hello has come as a whole. To answer one is most of what a
- * handshake costs the server: 0.15 ms of CPU, half of it for the exchange that
- * makes keys fresh. (psk_ke, without that and with a secret of the run as key,
- * would spare it, and let one member's memory open all recordings.) Between
- * tls_give and tls_take it may be done by tls_answer, in any thread; tls_take
- * does it otherwise. Until that thread is done with it nothing else may be
- * called with `t`. The answer is in `out` after the next tls_take.
- */
-bool tls_has_hello(const struct tls *t);
-void tls_answer(struct tls *t);
 
 /* Encrypts; only in TLS_UP. -1: `out` is full, or TLS failed; the connection
  * is lost (TLS_FAILED). */

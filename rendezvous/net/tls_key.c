@@ -10,9 +10,6 @@
  * place of another: a server accepts both (net/tls tries them in turn), a
  * client proves the first.
  *
- * The tokens can change while another thread answers a hello (tls_answer):
- * `lock` guards them.
- *
  * Failure modes: an OpenSSL that has no TLS 1.3, AES-128-GCM or P-256 (some
  * FIPS builds) is reported when the key is made, not when somebody connects.
  *
@@ -20,7 +17,6 @@
  * compression are off: nothing is kept of a connection that has ended. With
  * SSL_MODE_RELEASE_BUFFERS an idle connection has no record buffers.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,21 +30,6 @@ static const char label_key[] = "ddprun control connection, key 1";
 static const char identity[] = "ddprun";
 
 static struct tls_key *all_keys;
-
-/* Of the tokens. It does not wait for readers without an end: there may always
- * be one. */
-static pthread_rwlock_t lock =
-    PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
-
-void tls_key_hold(void)
-{
-    (void)pthread_rwlock_rdlock(&lock);
-}
-
-void tls_key_release(void)
-{
-    (void)pthread_rwlock_unlock(&lock);
-}
 
 /* -- the pre-shared key ---------------------------------------------------- */
 
@@ -251,11 +232,8 @@ set_tokens(struct tls_key *key, const struct tokens *t, struct ddp_err *err)
         rc = derive(t->at[i].bytes, t->at[i].len, psks[i].bytes);
         psks[i].is_set = true;
     }
-    if (rc == 0) {
-        (void)pthread_rwlock_wrlock(&lock);
+    if (rc == 0)
         memcpy(key->psks, psks, sizeof(psks));
-        (void)pthread_rwlock_unlock(&lock);
-    }
     explicit_bzero(psks, sizeof(psks));
     return rc == 0 ? 0 : cannot(err);
 }
@@ -296,7 +274,6 @@ int tls_key_tokens(const struct tls_key *key)
     return n;
 }
 
-/* In a child, which has one thread: the lock may be held for ever. */
 void tls_key_forget_all(void)
 {
     for (struct tls_key *key = all_keys; key != NULL; key = key->next)

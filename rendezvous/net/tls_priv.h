@@ -1,7 +1,6 @@
 /*
  * net/tls_priv: what net/tls and net/tls_key share. For these two only;
- * openssl_load first. One thread, but for what may be done while the tokens are
- * held.
+ * openssl_load first. One thread.
  */
 #ifndef RENDEZVOUS_NET_TLS_PRIV_H
 #define RENDEZVOUS_NET_TLS_PRIV_H
@@ -30,13 +29,6 @@ struct tls_key {
     SSL_CTX *ctx;
     struct tls_psk psks[TOKENS_MAX]; /* the first one is set */
 };
-
-/*
- * Between the two no key's tokens change: to be held, in any thread, while
- * hellos are made or judged, since a server with two tokens tries both.
- */
-void tls_key_hold(void);
-void tls_key_release(void);
 
 /*
  * A new SSL object that proves with psks[which] that it has the token, as the

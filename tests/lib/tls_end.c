@@ -1,7 +1,6 @@
 #include "tests/lib/tls_end.h"
 
 #include <check.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,40 +21,11 @@ void end_close(struct end *e)
     buf_free(&e->got);
 }
 
-bool answers_apart;
-
-void hellos_in_place(void)
-{
-    answers_apart = false;
-}
-
-void hellos_apart(void)
-{
-    answers_apart = true;
-}
-
-static void *answer(void *tls)
-{
-    tls_answer(tls);
-    return NULL;
-}
-
-static void answer_apart(struct end *e)
-{
-    pthread_t thread;
-    size_t said = buf_len(&e->out);
-    ck_assert_int_eq(pthread_create(&thread, NULL, answer, e->tls), 0);
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert_uint_eq(buf_len(&e->out), said); /* the owner's until tls_take */
-}
-
 void give(struct end *e, const uint8_t *data, size_t len)
 {
     uint8_t room[1000]; /* smaller than a record */
     size_t n;
     tls_give(e->tls, data, len);
-    if (answers_apart && tls_has_hello(e->tls))
-        answer_apart(e);
     while ((n = tls_take(e->tls, room, sizeof(room))) > 0)
         ck_assert_int_eq(buf_put(&e->got, room, n), 0);
 }

@@ -19,13 +19,6 @@ struct end {
 void end_open(struct end *e, struct tls_key *key, bool accepts);
 void end_close(struct end *e);
 
-/* True: hellos that are given are answered in another thread (tls_answer). */
-extern bool answers_apart;
-
-/* For tcase_add_checked_fixture. */
-void hellos_in_place(void);
-void hellos_apart(void);
-
 /* What comes from the other end. */
 void give(struct end *e, const uint8_t *data, size_t len);
 

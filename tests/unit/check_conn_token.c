@@ -16,7 +16,6 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
-#include "rendezvous/net/pool.h"
 #include "rendezvous/proto/frame.h"
 #include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"
@@ -43,8 +42,6 @@ static struct {
     const struct conn_handler *accepts; /* of accepted ones */
     uv_timer_t limit;
     struct tls_key *keys[2]; /* the dialler's, the listener's */
-    struct pool *pool;       /* of accepted ones; NULL: none */
-    uv_check_t check;        /* see on_check_away */
     struct side dialler, server;
     bool late;
 } w;
@@ -114,7 +111,6 @@ static void on_fd(void *ctx, int fd)
     w.server.conn = conn_accept(&w.loop, fd, w.accepts, &w.server, &err);
     ck_assert_ptr_nonnull(w.server.conn);
     conn_secure(w.server.conn, w.keys[1]);
-    conn_answer_in(w.server.conn, w.pool);
 }
 
 static const struct listener_handler listener_handler = {.on_fd = on_fd};
@@ -147,12 +143,6 @@ static struct sockaddr_in open_world(const char *dialler, const char *server)
     return at;
 }
 
-static void open_pool(void)
-{
-    w.pool = pool_open(&w.loop, 2, 16);
-    ck_assert_ptr_nonnull(w.pool);
-}
-
 static void run_world(void)
 {
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
@@ -167,7 +157,6 @@ static void close_world(void)
     if (w.server.conn != NULL)
         conn_close(w.server.conn);
     listener_close(w.listener);
-    pool_close(w.pool);
     uv_close((uv_handle_t *)&w.limit, NULL);
     (void)uv_run(&w.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&w.loop), 0);
@@ -202,13 +191,11 @@ static const struct meeting {
      "the peer's token differs from the token of this server"},
 };
 
-/* Which two tokens meet, and how each end is told of it; with a pool, too. */
+/* Which two tokens meet, and how each end is told of it. */
 START_TEST(test_meeting_of_tokens_ends_as_it_must)
 {
-    const struct meeting *m = &meetings[_i / 2];
+    const struct meeting *m = &meetings[_i];
     struct sockaddr_in at = open_world(m->dialler, m->server);
-    if (_i % 2 == 1)
-        open_pool();
     dial(&at);
     run_world();
     ck_assert_int_eq(w.server.ups, 0);
@@ -340,50 +327,6 @@ START_TEST(test_fin_needs_the_farewell)
 }
 END_TEST
 
-/* -- owners that are done while a thread answers the hello ----------------- */
-
-static enum {
-    OWNER_CLOSES,
-    OWNER_FINISHES,
-    OWNERS
-} owner;
-
-static void on_check_away(uv_check_t *check)
-{
-    struct conn *c = w.server.conn;
-    if (c == NULL || conn_is_judged(c))
-        return;
-    struct msg m = {.kind = MSG_KIND_stop, .stop.round = 1};
-    ck_assert(conn_is_sealed(c) && !conn_is_proved(c));
-    conn_send(c, &m); /* waits for the end of the handshake */
-    if (owner == OWNER_CLOSES)
-        conn_close(c);
-    else
-        conn_finish(c);
-    w.server.conn = NULL;
-    w.server.closes++;
-    uv_close((uv_handle_t *)check, NULL);
-}
-
-/* Is that connection gone for both ends, and is nothing of it left? */
-START_TEST(test_owner_may_go_while_the_hello_is_answered)
-{
-    struct sockaddr_in at = open_world(token, token);
-    owner = _i;
-    open_pool();
-    ck_assert_int_eq(uv_check_init(&w.loop, &w.check), 0);
-    ck_assert_int_eq(uv_check_start(&w.check, on_check_away), 0);
-    dial(&at);
-    run_world();
-    ck_assert_int_eq(w.server.closes, 1);
-    ck_assert_int_eq(w.server.ups, 0);
-    ck_assert_int_eq(w.server.msgs, 0);
-    ck_assert_int_eq(w.dialler.ups, 0);
-    ck_assert_int_eq(w.dialler.closes, 1);
-    close_world();
-}
-END_TEST
-
 #define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 int main(void)
@@ -391,12 +334,10 @@ int main(void)
     Suite *s = suite_create("conn_token");
     TCase *tokens = tcase_create("tokens");
     tcase_add_loop_test(tokens, test_meeting_of_tokens_ends_as_it_must, 0,
-                        2 * LEN(meetings));
+                        LEN(meetings));
     tcase_add_loop_test(tokens, test_foreign_peer_at_a_port_with_a_token_ends,
                         0, LEN(foreigns));
     tcase_add_loop_test(tokens, test_fin_needs_the_farewell, 0, ENDINGS);
-    tcase_add_loop_test(tokens, test_owner_may_go_while_the_hello_is_answered,
-                        0, OWNERS);
     suite_add_tcase(s, tokens);
     return suite_run(s);
 }

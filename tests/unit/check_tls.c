@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -344,62 +343,12 @@ START_TEST(test_key_that_is_read_again_has_the_tokens_of_the_file)
 }
 END_TEST
 
-/* The file is read again between a server's tries of its two tokens. */
-static struct {
-    __typeof__(&SSL_new) real_new;
-    struct tls_key *server;
-    pthread_t reader;
-    int calls;
-} between;
-
-static void *read_again(void *none)
-{
-    struct ddp_err err;
-    ck_assert_int_eq(tls_key_reread(between.server, "swapped", &err), 0);
-    return none;
-}
-
-static SSL *new_late(SSL_CTX *ctx)
-{
-    if (++between.calls == 2) {
-        ck_assert_int_eq(
-            pthread_create(&between.reader, NULL, read_again, NULL), 0);
-        (void)usleep(100 * 1000); /* it would be done, if nothing held it */
-    }
-    return between.real_new(ctx);
-}
-
-/* Is a token accepted that was the second one and is the first one now? Each
- * try would find the other token. */
-START_TEST(test_key_that_is_read_again_between_two_tries_accepts)
-{
-    struct tls_key *fresh = key_of(FRESH);
-    struct end client, server;
-    put_file("swapped", FRESH "\n" OLD "\n");
-    between.server = key_in_file(OLD "\n" FRESH "\n");
-    end_open(&client, fresh, false);
-    end_open(&server, between.server, true);
-    between.real_new = ossl.f_SSL_new;
-    ossl.f_SSL_new = new_late;
-    give(&server, buf_head(&client.out), buf_len(&client.out));
-    ossl.f_SSL_new = between.real_new;
-    ck_assert_int_eq(between.calls, 2);
-    ck_assert_int_eq(pthread_join(between.reader, NULL), 0);
-    ck_assert_msg(tls_is_proved(server.tls), "%s", tls_why(server.tls));
-    end_close(&client);
-    end_close(&server);
-    tls_key_free(between.server);
-    tls_key_free(fresh);
-}
-END_TEST
-
 #define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* `hellos`: the fixture that says where they are answered. */
-static void add_cases(Suite *s, SFun hellos)
+static Suite *make_suite(void)
 {
+    Suite *s = suite_create("tls");
     TCase *with = tcase_create("with the token");
-    tcase_add_checked_fixture(with, hellos, NULL);
     tcase_add_loop_test(with, test_pair_of_one_token_in_any_pieces_talks, 0,
                         LEN(pieces));
     tcase_add_test(with, test_pair_with_much_data_keeps_all_of_it);
@@ -407,26 +356,21 @@ static void add_cases(Suite *s, SFun hellos)
     tcase_add_loop_test(with, test_farewell_is_heard, 0, 3);
     suite_add_tcase(s, with);
     TCase *without = tcase_create("without it");
-    tcase_add_checked_fixture(without, hellos, NULL);
     tcase_add_test(without, test_pair_of_two_tokens_is_told);
     tcase_add_test(without, test_client_of_a_server_with_a_certificate_refuses);
     tcase_add_test(without, test_alert_of_another_server_is_no_other_token);
     tcase_add_test(without, test_key_that_fails_does_not_name_an_old_reason);
     suite_add_tcase(s, without);
     TCase *two = tcase_create("two tokens");
-    tcase_add_checked_fixture(two, hellos, NULL);
     tcase_add_checked_fixture(two, scratch_enter, scratch_leave);
     tcase_add_loop_test(two, test_server_with_two_tokens_accepts_both, 0,
                         sizeof(pieces) / sizeof(pieces[0]));
     tcase_add_test(two, test_key_that_is_read_again_has_the_tokens_of_the_file);
-    tcase_add_test(two, test_key_that_is_read_again_between_two_tries_accepts);
     suite_add_tcase(s, two);
+    return s;
 }
 
 int main(void)
 {
-    Suite *s = suite_create("tls");
-    add_cases(s, hellos_in_place);
-    add_cases(s, hellos_apart);
-    return suite_run(s);
+    return suite_run(make_suite());
 }

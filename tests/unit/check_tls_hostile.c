@@ -458,11 +458,10 @@ END_TEST
 
 #define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
-/* `hellos`: the fixture that says where they are answered. */
-static void add_cases(Suite *s, SFun hellos)
+static Suite *make_suite(void)
 {
+    Suite *s = suite_create("tls_hostile");
     TCase *other = tcase_create("another program");
-    tcase_add_checked_fixture(other, hellos, NULL);
     tcase_add_loop_test(other, test_server_of_another_program_talks, 0,
                         LEN(groups));
     tcase_add_loop_test(other, test_client_without_the_token_is_refused, 0,
@@ -470,7 +469,6 @@ static void add_cases(Suite *s, SFun hellos)
     tcase_add_test(other, test_idle_connection_is_small);
     suite_add_tcase(s, other);
     TCase *hostile = tcase_create("hostile bytes");
-    tcase_add_checked_fixture(hostile, hellos, NULL);
     tcase_set_timeout(hostile, 60);
     tcase_add_test(hostile, test_server_of_a_damaged_hello_fails);
     tcase_add_test(hostile, test_server_of_half_a_hello_waits);
@@ -485,12 +483,10 @@ static void add_cases(Suite *s, SFun hellos)
     tcase_add_test(hostile, test_full_buffer_fails_and_keeps_its_limit);
     tcase_add_test(hostile, test_forgetting_child_knows_nothing);
     suite_add_tcase(s, hostile);
+    return s;
 }
 
 int main(void)
 {
-    Suite *s = suite_create("tls_hostile");
-    add_cases(s, hellos_in_place);
-    add_cases(s, hellos_apart);
-    return suite_run(s);
+    return suite_run(make_suite());
 }
