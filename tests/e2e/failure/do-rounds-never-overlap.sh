@@ -1,12 +1,13 @@
 #!/bin/sh
 # Three nodes and a daemon under random faults: is a worker of an older round
 # ever alive when one of a newer round starts, and does the run end well when
-# the faults cease? SEED=N plays one sequence again, as far as time allows.
+# the faults cease? SEED=N plays another sequence (scripts/prove), as far as time
+# allows.
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 
-SEED=${SEED:-$(date +%N | sed 's/^0*//')}
+SEED=${SEED:-1}
 echo "SEED=$SEED"
 random=$((SEED % 2147483647))
 # pick N: the next number below N, in PICKED.

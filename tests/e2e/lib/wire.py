@@ -34,6 +34,7 @@ def plain(interface):
 
 
 def carry(one, other, delay_s, jitter_s):
+    random.seed(1)
     ends = []
     for name in (one, other):
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,

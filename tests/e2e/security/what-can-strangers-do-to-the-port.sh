@@ -12,7 +12,7 @@ done
 wait_round 1 2
 cat >strange.py <<'PY'
 """Everything that a port may meet, from many sides at once."""
-import os, random, socket, struct, sys
+import random, socket, struct, sys
 port = int(sys.argv[1])
 kept = []
 def dial():
@@ -33,7 +33,7 @@ def half_close(s):
         pass # the same
 random.seed(7)
 say(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
-say(b"\x16\x03\x01\x02\x00" + os.urandom(500))
+say(b"\x16\x03\x01\x02\x00" + random.randbytes(500))
 say(b"\x00" + struct.pack("<I", 0x3C85F7CE) + b"\x01" +
     struct.pack("<Q", 1 << 60))
 for i in range(30):
