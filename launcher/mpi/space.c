@@ -81,6 +81,9 @@ int space_init(struct space *s,
                void *ctx)
 {
     ddp_assert(nproc >= 1);
+    ddp_assert(handler->say != NULL && handler->fail != NULL &&
+               handler->warn != NULL && handler->fence != NULL &&
+               handler->name != NULL && handler->look != NULL);
     *s = (struct space){.handler = handler, .ctx = ctx, .nproc = nproc};
     buf_init(&s->fresh, SPACE_FRESH_MAX);
     s->clients = calloc((size_t)nproc, sizeof(*s->clients));

@@ -4,8 +4,9 @@
 /*
  * What workers say on their PMI sockets, in pieces, and what other nodes bring:
  * the first byte of each piece says who, how many bytes, or that it is from the
- * nodes. Whatever it is, answers are one printable-length line each, at most
- * one worker fails, and a line that is complete is never asked for again.
+ * nodes, or where the topology is. Whatever it is, answers are one line each of
+ * a length that can be printed, at most one worker fails, and a line that is
+ * complete is never asked for again.
  */
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ static struct space s;
 static struct buf in[WORKERS];
 static struct pmi_decoder decoders[WORKERS];
 static int failures;
-static bool fencing;
+static bool fencing, looking;
 
 static void say(void *ctx, int local_rank, const struct pmi_answer *a)
 {
@@ -62,8 +63,25 @@ static void name(void *ctx,
     ddp_assert(key.len > 0 && local_rank < WORKERS);
 }
 
-static const struct space_handler handler = {
-    .say = say, .fail = fail, .warn = warn, .fence = fence, .name = name};
+static void look(void *ctx)
+{
+    (void)ctx;
+    looking = true;
+}
+
+static const struct space_handler handler = {.say = say,
+                                             .fail = fail,
+                                             .warn = warn,
+                                             .fence = fence,
+                                             .name = name,
+                                             .look = look};
+
+/* The topology's file is found, or there is none. */
+static void tell_topology(size_t found)
+{
+    looking = false;
+    space_told_topology(&s, found > 0 ? "/proc/1/fd/7" : "");
+}
 
 static void worker_says(int rank, const uint8_t *data, size_t len)
 {
@@ -98,6 +116,9 @@ static void nodes_say(uint8_t what, const uint8_t *data, size_t len)
     } else if (what % 4 == 2) {
         struct pmi_text none = {"", 0};
         space_named(&s, what / 4 % WORKERS, what > 99, none);
+    } else if (what % 4 == 3 && what >= 128) {
+        if (looking)
+            tell_topology(len);
     } else if (what % 4 == 3) {
         (void)space_ended(&s, what / 4 % WORKERS);
     }
@@ -111,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     ddp_assert(space_init(&s, WORKERS, &handler, NULL) == 0);
     space_begin(&s, "0123456789abcdef", 1, nodes, nodes * WORKERS);
     failures = 0;
-    fencing = false;
+    fencing = looking = false;
     for (int i = 0; i < WORKERS; i++) {
         buf_init(&in[i], PMI_LINE_MAX);
         decoders[i] = (struct pmi_decoder){0};
