@@ -214,7 +214,7 @@ help:
 	@echo 'make check      set up, build, and run every test that needs no GPU'
 	@echo 'make check-unit, check-sim, check-e2e, check-tree   one layer of them'
 	@echo 'make fuzz       build the fuzz targets (clang): scripts/fuzz runs them'
-	@echo 'make check-fuzz, check-model     a slice of that; the model, by spin'
+	@echo 'make check-fuzz, check-model     their corpora, played; the model, by spin'
 	@echo 'make check-long  all of that at length, sanitizers, valgrind, aarch64: hours'
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'

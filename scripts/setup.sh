@@ -2,10 +2,9 @@
 # Installs what is needed to build ddprun and to run its tests and its demo, as
 # far as it is missing: on Debian and its kin with apt, as root or by sudo. On
 # other systems it says what is needed and looks whether it is there.
-# With --check also what make check has besides: libFuzzer, spin, clang-format,
-# sshd.
-# With --long that, and what make check-long and scripts/slices have: valgrind,
-# gcovr, a cross compiler for aarch64 and qemu-user.
+# With --check also what make check has besides: spin, clang-format, sshd.
+# With --long that, and what make check-long and scripts/slices have: libFuzzer,
+# valgrind, gcovr, a cross compiler for aarch64 and qemu-user.
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.
 # With --clusters also Slurm, which tests/clusters brings up.
@@ -25,11 +24,10 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
     procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux
     openssl'
-# llvm: its symbolizer, which names the lines in libFuzzer's reports.
-check='clang libclang-rt-dev llvm spin clang-format-14 openssh-client
-    openssh-server'
-# python3-pip: scripts/old-glibc gets a compiler from PyPI.
-long='git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
+check='spin clang-format-14 openssh-client openssh-server'
+# python3-pip: scripts/old-glibc gets a compiler from PyPI. llvm: its symbolizer,
+# which names the lines in libFuzzer's reports.
+long='clang libclang-rt-dev llvm git valgrind gcovr qemu-user gcc-aarch64-linux-gnu g++-aarch64-linux-gnu
     libc6-dev-arm64-cross python3-pip'
 # The libraries are those of Grid Engine, which tests/gridengine unpacks itself.
 clusters='slurmctld slurmd slurm-client munge iproute2

@@ -172,7 +172,7 @@ $(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
 	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
 		$(call libs,tests/$*.c)
 
-.PHONY: prove soak fuzz fuzz-programs check-fuzz check-model
+.PHONY: prove soak fuzz fuzz-programs
 fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
@@ -180,7 +180,7 @@ fuzz:
 .PHONY: check-clusters check check-all check-long check-unit check-sim check-e2e \
 	check-interop check-interop-old check-interop-new check-frameworks check-tree \
 	check-manifests check-gridengine check-python check-mpi check-page \
-	check-circles check-install
+	check-circles check-install check-build check-fuzz check-model
 check-unit: $(addprefix $(B)/tests/unit/,$(UNIT))
 	scripts/run-tests $^
 	@$(if $(NCCL_H),,scripts/skip unit/check_comm_nccl 'no nccl.h was found')
@@ -227,6 +227,7 @@ check-tree:
 	scripts/dashboard --check
 	scripts/check-format
 	scripts/run-tests --self-test
+	scripts/tally --self-test
 	tests/e2e/lib/check-run
 	scripts/skip --self-test
 	scripts/messages --self-test
@@ -238,8 +239,10 @@ check-install: all
 check-circles: all
 	scripts/check-circles --self-test
 	scripts/check-circles $(B)
+# What broke something once, and the seeds: no input is drawn.
 check-fuzz:
-	scripts/fuzz --check
+	$(Q)$(MAKE) SAN=address fuzz-programs
+	scripts/replay build-address
 check-model:
 	scripts/model --check
 
@@ -248,14 +251,19 @@ check-model:
 # is left out must be in tests/allowed-skips.
 check:
 	scripts/setup.sh --check
-	scripts/skip --list $(MAKE) check-all
+	@scripts/tally --list 'make check' scripts/skip --list \
+		$(MAKE) --no-print-directory check-all; \
+	status=$$?; [ -n "$${TALLY:-}" ] || scripts/slices --left; exit $$status
 # Everything, whole: hours. What continuous integration has in slices, and what
 # is too slow or hangs too much on luck for it (scripts/slices).
 check-long:
 	scripts/setup.sh --long --interop --clusters --mpi
 	scripts/skip --list scripts/check-long
+# All parts, also after one that failed.
 check-all:
-	@for layer in tree circles unit sim fuzz model install e2e interop-old; do \
-		scripts/timed $$layer $(MAKE) --no-print-directory check-$$layer || \
-			exit 1; \
-	done
+	@status=0; for part in $(CHECK_PARTS); do \
+		scripts/tally part $$part $(MAKE) check-$$part || status=1; \
+	done; exit $$status
+CHECK_PARTS := build tree circles unit sim fuzz model install e2e interop-old
+check-build:
+	$(Q)$(MAKE) --no-print-directory -j $(shell nproc) all tests e2e-programs
