@@ -190,7 +190,7 @@ bool conn_is_proved(const struct conn *c)
 
 void conn_raw(struct conn *c, const struct conn_handler *h, void *ctx)
 {
-    ddp_assert(h->on_bytes != NULL && c->talk == CONN_HELLO);
+    ddp_assert(h->on_bytes != NULL && c->talk != CONN_FRAMES);
     ddp_assert(conn_is_in_use(c));
     c->talk = CONN_RAW;
     c->corked = false;

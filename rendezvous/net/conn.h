@@ -136,7 +136,8 @@ void conn_uncork(struct conn *c);
  * Makes it a raw connection: no hello and no frames, but on_bytes and
  * conn_send_bytes, with this handler and ctx from now on. To be called in
  * on_foreign (on_bytes then has the first bytes as well) or right after
- * conn_dial (on_up is called as usual).
+ * conn_dial (on_up is called as usual). A raw one gets another owner by it,
+ * also in on_bytes.
  *
  * After conn_finish a raw connection is still read, and what comes is dropped,
  * until the peer closes too, for 2 s at most: a reset would overtake the last
