@@ -60,8 +60,7 @@ for option in "$@"; do
         ;;
     --page) tests="$tests $page" ;;
     *)
-        sed -n 's/^# usage/usage/p' "$0" >&2
-        exit 2
+        exec "$(dirname "$0")/usage" "$0"
         ;;
     esac
 done

@@ -219,6 +219,7 @@ check-manifests:
 check-python: all $(FAKE_NVML)
 	scripts/check-python $(B)
 check-tree:
+	scripts/check-words
 	scripts/check-includes --self-test
 	scripts/check-includes
 	scripts/check-linked --self-test

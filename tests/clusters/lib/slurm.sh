@@ -10,6 +10,9 @@
 # and slurmd dies of it (nsenter --net does not). A machine may say that it has
 # more CPUs than are there only with config_overrides.
 set -u
+case $#${1:-x} in
+[01]* | *[!0-9]*) exec "$(dirname "$0")/../../../scripts/usage" "$0" ;;
+esac
 . "$CLUSTERS/lib/machine.sh"
 
 n=$1

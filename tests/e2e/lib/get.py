@@ -10,6 +10,9 @@ import http.client
 import json
 import sys
 
+if len(sys.argv) < 3 or not sys.argv[1].isdigit():
+    sys.stderr.write(__doc__)
+    sys.exit(2)
 port, target, expressions = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
 link = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
 link.request("GET", target)
