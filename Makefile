@@ -161,7 +161,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/front,front hosts tree hub again pump fan frames child command \
 	orders marks streams proxy requeue) \
 	$(CLUSTER) \
-	$(call of,launcher/proc,guard tree procfs pidfd children sweep cgroup \
+	$(call of,launcher/proc,guard janitor tree procfs pidfd children sweep cgroup \
 	signals oom tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 

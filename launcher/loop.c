@@ -43,6 +43,7 @@
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/janitor.h"
 #include "launcher/proc/launch_lock.h"
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
@@ -128,7 +129,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     file_timer_round(l->file_timer);
     if (workers_start(l->workers, world, &l->spawned, &l->spawn_err) != 0)
         l->pending = PENDING_SPAWN_FAILED;
-    guard_folder(workers_temporary(l->workers));
+    janitor_folder(JANITOR_TEMPORARY, workers_temporary(l->workers));
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
     former_leave(&l->agent, l->client, true);

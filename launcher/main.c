@@ -29,6 +29,7 @@
 #include "launcher/preflight/preflight.h"
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
+#include "launcher/proc/janitor.h"
 #include "launcher/proc/launch_lock.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
@@ -232,6 +233,7 @@ int main(int argc, char *argv[])
         refuse(&err);
     if (conf.preflight && preflight_prepare(&conf, &err) != 0)
         refuse(&err);
+    janitor_words(argc, argv);
     int status = launch(&conf);
     tls_key_free(conf.token);
     allow_free(conf.store_nets);

@@ -8,7 +8,7 @@
 #include "launcher/proc/procfs.h"
 #include "rendezvous/base/mono.h"
 
-#define DEPTH_MAX 64 /* processes between the guard and the scheduler */
+#define DEPTH_MAX 64 /* processes between the janitor and the scheduler */
 
 /* The agent's copy, for which it waits; false: none came. */
 static bool take_own(int signo, siginfo_t *info)
@@ -28,7 +28,7 @@ static bool take_own(int signo, siginfo_t *info)
 static bool is_ancestor(pid_t pid)
 {
     struct procfs_process p;
-    pid_t at = getppid(); /* the guard */
+    pid_t at = getppid(); /* the janitor */
     for (int i = 0; i < DEPTH_MAX && at > 1; i++) {
         if (!procfs_read(at, &p))
             return false;

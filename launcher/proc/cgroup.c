@@ -1,18 +1,14 @@
 /*
- * Happy path: find the cgroup that this process is in, make one below it, start
- * the janitor. Workers are put into the group when they start (cgroup_fd). At
- * the end the guard kills what is in it and removes it.
- *
- * The janitor is a grandchild, so it is nobody's to reap or to sweep. It reads
- * a pipe whose other end only guard and agent hold: when both are dead the read
- * ends, and the janitor does what the guard would have done.
+ * Happy path: find the cgroup that this process is in, make one below it.
+ * Workers are put into the group when they start (cgroup_fd). At the end
+ * janitor or guard kill what is in it and remove it.
  *
  * Failure modes:
  *   - No cgroup2 mount, no right to write there, Linux before 5.14: there is no
  *     group, and everything works without.
  *   - Workers made groups below it: it cannot be removed, and stays.
- *   - The janitor was killed as well: the next launch removes the empty group
- *     (remove_left_behind).
+ *   - Guard, agent and janitor were killed at once: the next launch removes the
+ *     empty group (remove_left_behind).
  */
 #include "launcher/proc/cgroup.h"
 
@@ -25,15 +21,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "rendezvous/base/access.h"
 #include "rendezvous/base/err.h"
-#include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 
 #define NAME_PREFIX  "ddprun-"
@@ -131,68 +124,6 @@ void cgroup_remove(void)
     own_fd = -1;
 }
 
-/* -- the janitor ----------------------------------------------------------- */
-
-static int by_number(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
-/* Holds nothing of the launch's, above all no stream: a program that reads the
- * launch's output to its end must not wait for a janitor. */
-static void let_go(int pipe_fd)
-{
-    int kept[3] = {pipe_fd, own_fd, parent_fd};
-    unsigned from = 0;
-    ddp_assert(pipe_fd >= 0 && own_fd >= 0 && parent_fd >= 0);
-    qsort(kept, 3, sizeof(kept[0]), by_number);
-    for (int i = 0; i < 3; i++) {
-        if ((unsigned)kept[i] > from)
-            open_files_close(from, (unsigned)kept[i] - 1);
-        from = (unsigned)kept[i] + 1;
-    }
-    open_files_close(from, ~0u);
-}
-
-__attribute__((noreturn)) static void janitor_main(int pipe_fd)
-{
-    char nothing;
-    sigset_t all;
-    (void)sigfillset(&all);
-    (void)sigprocmask(SIG_BLOCK, &all, NULL); /* ends with the launch only */
-    (void)setsid();
-    (void)prctl(PR_SET_NAME, "ddprun-janitor");
-    let_go(pipe_fd);
-    while (read(pipe_fd, &nothing, 1) < 0 && errno == EINTR)
-        ;
-    cgroup_kill();
-    cgroup_remove();
-    _exit(0);
-}
-
-/* By a fork between, so that it is nobody's child: not the guard's to reap or
- * to sweep. The pipe's other end stays with guard and agent until they die. */
-static bool start_janitor(void)
-{
-    int ends[2];
-    int status = 1;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    pid_t between = fork();
-    if (between == 0) {
-        (void)close(ends[1]);
-        pid_t janitor = fork();
-        if (janitor == 0)
-            janitor_main(ends[0]);
-        _exit(janitor > 0 ? 0 : 1);
-    }
-    (void)close(ends[0]);
-    if (between > 0 && waitpid(between, &status, 0) == between && status == 0)
-        return true;
-    (void)close(ends[1]);
-    return false;
-}
-
 /* -- what others left ------------------------------------------------------ */
 
 /* "ddprun-PID-..." of a launch that is no more. */
@@ -206,7 +137,7 @@ static bool is_left_behind(const char *name)
            kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* A launch whose janitor was killed, too, leaves its group. Only an empty group
+/* A launch of which all was killed leaves its group. Only an empty group
  * can be removed, so nothing that lives is touched. If another pid namespace is
  * about to use it, that launch does without. */
 static void remove_left_behind(void)
@@ -237,8 +168,7 @@ bool cgroup_make(void)
     if (mkdirat(parent_fd, own_name, 0755) != 0)
         return false;
     own_fd = openat(parent_fd, own_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (own_fd >= 0 && access_at(own_fd, "cgroup.kill", W_OK, 0) == 0 &&
-        start_janitor())
+    if (own_fd >= 0 && access_at(own_fd, "cgroup.kill", W_OK, 0) == 0)
         return true;
     (void)unlinkat(parent_fd, own_name, AT_REMOVEDIR);
     if (own_fd >= 0)

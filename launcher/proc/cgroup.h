@@ -4,9 +4,6 @@
  * left their session and their parents, and one write kills them. If none can
  * be made (no cgroup2 mount, no right to write below our own group, Linux
  * before 5.14) everything works without.
- *
- * A janitor, a process outside of the launch's tree, waits for the end of guard
- * and agent. If both are killed at once, it ends what they leave behind.
  */
 #ifndef LAUNCHER_PROC_CGROUP_H
 #define LAUNCHER_PROC_CGROUP_H
@@ -14,10 +11,9 @@
 #include <stdbool.h>
 
 /*
- * Makes it, below the one that this process is in, and starts the janitor;
- * empty ones there of launches that are no more are removed.
- * Before guard_split, in whose two processes it is then known. Returns whether
- * there is one.
+ * Makes it, below the one that this process is in; empty ones there of launches
+ * that are no more are removed. Before guard_split, in whose processes it is
+ * then known. Returns whether there is one.
  */
 bool cgroup_make(void);
 
@@ -30,7 +26,7 @@ int cgroup_fd(void);
  */
 void cgroup_kill(void);
 
-/* The guard's last act but one: kills, and removes it. */
+/* At the very end: kills, and removes it. */
 void cgroup_remove(void);
 
 #endif

@@ -1,15 +1,16 @@
 /*
- * Happy path: guard_split forks. The child becomes the agent and returns; the
- * parent stays in watch, where it waits for three things at once:
+ * Happy path: guard_split forks the janitor, and that the agent, which returns;
+ * the parent stays in watch, where it waits for three things at once:
  *
  *   - a signal of the user's or SIGCHLD (signalfd): passed on to the agent;
  *   - a message of the agent's (socketpair): a connection to hold;
  *   - the end of the lease (timerfd): then the agent should have killed its
  *     workers itself, and the guard does it if it has not.
  *
- * When the agent has ended the guard kills what is left, removes the cgroup and
- * the folder, and only then lets go of the connection, with the farewell: the
- * server may count this node's workers as dead from then on.
+ * When the agent has ended the janitor kills and removes what is left. Its end
+ * gives us the dead agent. The guard then does the same (janitor_clear), and
+ * only then lets go of the connection, with the farewell: the server may count
+ * this node's workers as dead from then on.
  *
  * Failure modes:
  *   - The agent is killed, or ends by a fault of its own: the same end, with
@@ -22,8 +23,9 @@
  *   - Something cannot be killed at the end (state D, another user's): the
  *     connection is reset, so that the server waits until the lease is over.
  *   - The guard is killed: the agent sees its end of the socketpair closed.
- *   - Both are killed at once: the workers' parent-death signal ends them; what
- *     they started is the janitor's (launcher/proc/cgroup).
+ *   - Both are killed at once: the janitor ends what is left.
+ *   - The janitor is killed: the agent becomes our child, and we end what is
+ *     left.
  *   - Poll has no memory: tried again, RETRY_US later.
  *   - There is no timerfd: poll's own time-out does, but for a machine that
  *     sleeps.
@@ -38,7 +40,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -46,7 +47,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher/proc/cgroup.h"
+#include "launcher/proc/janitor.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
 #include "launcher/proc/tree.h"
@@ -80,7 +81,7 @@
     (SIGNALS_BIT(SIGKILL) | SIGNALS_BIT(SIGSTOP) | SIGNALS_BIT(SIGCHLD))
 
 struct guard {
-    pid_t agent;
+    pid_t janitor;
     guard_end end;    /* NULL: none */
     uint64_t signals; /* that were passed on */
     int agent_fd;
@@ -94,14 +95,20 @@ struct guard {
     int64_t look_us; /* when they are looked at next */
 };
 
-/* A page that guard and agent share. The agent writes, the guard reads, but
- * for `fencing`: the other way round. */
+/* A page that guard, janitor and agent share. Agent and janitor write, the
+ * guard reads, but for `fencing`: the other way round. */
 struct shared {
     atomic_bool fencing;
-    _Atomic int64_t lease_until_us;    /* until when the workers may run */
-    char folder[GUARD_FOLDER_MAX + 1]; /* read once the agent is dead */
+    _Atomic int64_t lease_until_us; /* until when the workers may run */
+    struct janitor_told told;
 };
 static struct shared *shared;
+
+/* Nobody but the guard reaps the agent, so the number stays the agent's. */
+static pid_t agent_pid(void)
+{
+    return atomic_load(&shared->told.agent);
+}
 
 /* Signals that were ignored at the start stay ignored (nohup). But with SIGCHLD
  * ignored, the kernel would not tell of the agent's end. */
@@ -228,8 +235,8 @@ static bool is_alive(pid_t child)
  * to us: they are not the launch's. What they leave comes to us as well, and
  * the kernel does not say so: if a child of theirs dies, they are told of it,
  * and we get its children. So they are looked at again and again.
- * Orphans of the launch come to the agent as long as that lives, so all other
- * children that the guard has until then are strangers.
+ * Orphans of the launch come to agent or janitor as long as either lives, so
+ * all other children that the guard has until then are strangers.
  */
 static void note_inherited(struct guard *g)
 {
@@ -239,12 +246,23 @@ static void note_inherited(struct guard *g)
     int n = tree_children(pids, g->n_inherited, INHERITED_MAX + 1,
                           now_us + BLIND_US);
     g->look_us = now_us + LOOK_US;
-    if (!is_alive(g->agent))
+    if (!is_alive(g->janitor) && !is_alive(agent_pid()))
         return; /* orphans of the launch may be among them */
     g->n_inherited = 0;
     for (int i = 0; i < n && g->n_inherited < INHERITED_MAX; i++)
-        if (pids[i] != g->agent)
+        if (pids[i] != g->janitor && pids[i] != agent_pid())
             g->inherited[g->n_inherited++] = pids[i];
+}
+
+/* When the janitor has ended, with the status `own`: the agent's status, -1: it
+ * lives, or is ours to reap. A janitor that has no agent to tell of could not
+ * start it; or it was killed, and this process is no child subreaper. */
+static int status_from_janitor(int own)
+{
+    int status = atomic_load(&shared->told.status);
+    pid_t agent = agent_pid();
+    pid_t ours = agent > 0 ? waitpid(agent, &status, WNOHANG) : -1;
+    return ours >= 0 || status >= 0 ? status : own;
 }
 
 /* The agent's status once it is dead, else -1; others are reaped. */
@@ -255,9 +273,11 @@ static int reap(struct guard *g)
     bool others = false;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0 ||
            (pid < 0 && errno == EINTR)) {
-        if (pid == g->agent)
+        if (pid == g->janitor)
+            status = status_from_janitor(status);
+        if (pid > 0 && (pid == agent_pid() || pid == g->janitor) && status >= 0)
             return status;
-        others |= pid > 0;
+        others |= pid > 0 && pid != g->janitor;
     }
     if (others)
         note_inherited(g);
@@ -331,48 +351,48 @@ static int arm_timer(const struct guard *g)
     return at_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), at_us);
 }
 
-static void tell_why(const struct guard *g, int why)
+static void tell_why(int why)
 {
     if (why == TREE_FORBIDDEN)
         log_warnx("the agent (pid %d) is frozen and its lease is over; a "
                   "process of its workers is another user's, and ddprun may "
                   "not kill it (EPERM): killing the agent",
-                  (int)g->agent);
+                  (int)agent_pid());
     else
         log_warnx("the agent (pid %d) is frozen and its lease is over; its "
                   "workers cannot be found or killed (/proc is not of this "
                   "pid namespace, or no file descriptor is free): killing the "
                   "agent, and them with it",
-                  (int)g->agent);
+                  (int)agent_pid());
 }
 
 /* Its death kills its workers (parent-death signal), but for another user's,
  * and what they started comes to us. One that is only late is given a moment.
  */
-static void kill_agent(const struct guard *g, int64_t until_us, int why)
+static void kill_agent(int64_t until_us, int why)
 {
     int64_t late_us = mono_now_us() + LATE_BLIND_US;
     struct timespec pause = {.tv_nsec = 1000 * 1000};
     while (atomic_load(&shared->lease_until_us) == until_us) {
         if (mono_now_us() >= late_us) {
-            tell_why(g, why);
-            (void)kill(g->agent, SIGKILL); /* a child of ours, not reaped */
+            tell_why(why);
+            (void)kill(agent_pid(), SIGKILL);
             return;
         }
         (void)nanosleep(&pause, NULL);
     }
 }
 
-static void kill_workers(const struct guard *g, int64_t until_us)
+static void kill_workers(int64_t until_us)
 {
-    int killed = tree_kill_sessions(g->agent, mono_now_us() + SWEEP_US);
+    int killed = tree_kill_sessions(agent_pid(), mono_now_us() + SWEEP_US);
     if (killed < 0)
-        kill_agent(g, until_us, killed);
+        kill_agent(until_us, killed);
     if (killed > 0)
         log_warnx("the agent (pid %d) is frozen and its lease is over: killed "
                   "%d process%s of its workers, since another round may start "
                   "without this node",
-                  (int)g->agent, killed, killed == 1 ? "" : "es");
+                  (int)agent_pid(), killed, killed == 1 ? "" : "es");
 }
 
 /*
@@ -390,7 +410,7 @@ static void fence(struct guard *g)
     atomic_store(&shared->fencing, true);
     if (atomic_load(&shared->lease_until_us) == until_us) {
         g->fenced_us = until_us;
-        kill_workers(g, until_us);
+        kill_workers(until_us);
     }
     atomic_store(&shared->fencing, false);
 }
@@ -426,15 +446,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     /* In the background of a terminal (stty tostop) our lines would stop us,
      * and nobody would end what is left. */
     (void)signal(SIGTTOU, SIG_IGN);
-    ddp_assert(g->agent > 1 && g->agent_fd >= 0 && g->signal_fd >= 0);
+    ddp_assert(g->janitor > 1 && g->agent_fd >= 0 && g->signal_fd >= 0);
     int status = watch(g);
     ddp_assert(WIFEXITED(status) || WIFSIGNALED(status));
     while (hear_agent(g) == HEARD_MSG)
         ; /* a connection that was on its way here is held as well */
-    cgroup_kill();
     /* Nothing of the launch is in the session that the user started us in. */
-    int left = tree_kill(g->inherited, g->n_inherited, getsid(0), true,
-                         mono_now_us() + SWEEP_US);
+    int left = janitor_clear(g->inherited, g->n_inherited, getsid(0), true,
+                             mono_now_us() + SWEEP_US);
     if (left > 0)
         log_warnx("cannot kill %d process%s of this run; ps shows why (state "
                   "D: it waits in the kernel; another user: only that user and "
@@ -442,9 +461,6 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
                   left, left == 1 ? "" : "es");
     const char *killed =
         left > 0 ? "" : "; every process that it had started was killed";
-    cgroup_remove();
-    if (shared->folder[0] != '\0')
-        (void)rmdir(shared->folder); /* gone already, as a rule */
     for (int i = 0; i < GUARD_CONNS; i++) {
         if (left > 0)
             reset(&g->conn_fd[i]);
@@ -457,22 +473,14 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     if (is_fault(WTERMSIG(status))) {
         log_warnx("the agent (pid %d) was killed by signal %d (%s), which is "
                   "a bug of ddprun: please report it%s",
-                  (int)g->agent, WTERMSIG(status),
+                  (int)agent_pid(), WTERMSIG(status),
                   signals_name(WTERMSIG(status)), killed);
         _exit(ddp_code_exit(DDP_E_BUG));
     }
     log_warnx("the agent (pid %d) was killed by signal %d (%s)%s",
-              (int)g->agent, WTERMSIG(status), signals_name(WTERMSIG(status)),
-              killed);
+              (int)agent_pid(), WTERMSIG(status),
+              signals_name(WTERMSIG(status)), killed);
     _exit(128 + SIGKILL);
-}
-
-/* Linux 3.4 and later; a sandbox may refuse it. */
-static void adopt_orphans(void)
-{
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        log_warn("what workers leave behind is not adopted and may outlive the "
-                 "launch: prctl(PR_SET_CHILD_SUBREAPER)");
 }
 
 int guard_split(uint64_t signals, guard_end end)
@@ -486,12 +494,13 @@ int guard_split(uint64_t signals, guard_end end)
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED)
+    if (shared == MAP_FAILED || janitor_share() != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot share memory with the agent");
     atomic_init(&shared->lease_until_us, MONO_NEVER);
+    atomic_init(&shared->told.status, -1);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a socket for the agent");
-    adopt_orphans();
+    janitor_adopt();
     block_signals(signals | ALWAYS, &taken);
     g.signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
@@ -499,15 +508,9 @@ int guard_split(uint64_t signals, guard_end end)
               "cannot make a signalfd for the user's signals");
     g.n_inherited =
         tree_children(g.inherited, 0, INHERITED_MAX, mono_now_us() + START_US);
-    g.agent = fork();
-    if (g.agent < 0)
-        fatal(ddp_code_exit(DDP_E_NOMEM),
-              errno == EAGAIN
-                  ? "cannot start the agent: no more processes are allowed "
-                    "(raise the limit: ulimit -u, or a container's pids.max)"
-                  : "cannot start the agent: fork");
+    g.janitor = janitor_fork();
     g.agent_fd = pair[0];
-    if (g.agent > 0) {
+    if (g.janitor > 0) {
         (void)close(pair[1]);
         tls_forget(); /* the agent tells it the farewell, no more */
         g.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
@@ -515,12 +518,13 @@ int guard_split(uint64_t signals, guard_end end)
     }
     (void)close(pair[0]);
     (void)close(g.signal_fd);
+    janitor_split(&shared->told, pair[1]);
     (void)setsid(); /* not in the terminal's foreground group: one Ctrl-C is
                        one, and it comes from the guard */
     (void)sigemptyset(&taken);
     (void)sigaddset(&taken, SIGCHLD); /* the others stay blocked */
     (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
-    adopt_orphans(); /* not inherited by fork */
+    janitor_adopt();
     return pair[1];
 }
 
@@ -569,11 +573,4 @@ void guard_wait(void)
     ddp_assert(shared != NULL);
     while (atomic_load(&shared->fencing) && mono_now_us() < until_us)
         (void)nanosleep(&pause, NULL);
-}
-
-void guard_folder(const char *path)
-{
-    size_t len = strlen(path);
-    if (len <= GUARD_FOLDER_MAX)
-        memcpy(shared->folder, path, len + 1);
 }

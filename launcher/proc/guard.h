@@ -3,15 +3,16 @@
  * little, so that very little can go wrong in it: it passes the user's signals
  * on, and when the agent has ended it ends whatever the agent left behind.
  *
- *     ddprun (guard) -- agent -- workers
- *                            \-- server, store
+ *     ddprun (guard) -- janitor -- agent -- workers
+ *                                       \-- server, store
  *
- * Guard and agent are child subreapers and hold the two ends of a socketpair.
- * If one of them sees the other's end closed, it ends everything. The guard
- * also holds a duplicate of the agent's connection to the rendezvous and lets
- * go of it last: an orderly FIN at the server means "everything here is dead".
- * If this node serves the rendezvous, that server dies with it: then the guard
- * holds connections to others as well, which tell them the same.
+ * All three are child subreapers, and guard and agent hold the two ends of a
+ * socketpair: an agent that sees the other end closed ends everything. When the
+ * agent is dead the janitor does (launcher/proc/janitor), then the guard. The
+ * guard also holds a duplicate of the agent's connection to the rendezvous and
+ * lets go of it last: an orderly FIN at the server means "everything here is
+ * dead". If this node serves the rendezvous, that server dies with it: then the
+ * guard holds connections to others as well, which tell them the same.
  *
  * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
  * is over. The guard knows the lease from a page that they share, and kills
@@ -27,7 +28,6 @@
 #include <stdint.h>
 
 #define GUARD_FAREWELL_MAX 32
-#define GUARD_FOLDER_MAX   4000
 #define GUARD_CONNS        3 /* that the guard holds: the agent's is 0 */
 
 /* What travels over the socketpair, one datagram each. */
@@ -53,16 +53,16 @@ struct guard_msg {
 typedef void (*guard_end)(int status, uint64_t signals);
 
 /*
- * Forks. In the agent it returns the agent's end of the socketpair. In the
- * guard it never returns, but ends with the agent's status (137 if the agent
- * was killed, that of DDP_E_BUG if a fault of its own killed it). Called once,
- * before any thread or loop exists. `end` may be NULL.
+ * Forks. In the agent it returns the agent's end of the socketpair. In guard
+ * and janitor it never returns; the guard ends with the agent's status (137 if
+ * the agent was killed, that of DDP_E_BUG if a fault of its own killed it).
+ * Called once, before any thread or loop exists. `end` may be NULL.
  *
  * `signals` (launcher/proc/signals.h), SIGUSR1, SIGUSR2, SIGWINCH and SIGTSTP
  * are passed on. Any other signal has its usual effect; if that is the guard's
  * death, everything ends at once.
  *
- * Both ignore SIGPIPE and SIGXFSZ, the guard ignores SIGTTOU as well. In the
+ * All ignore SIGPIPE and SIGXFSZ, the guard ignores SIGTTOU as well. In the
  * agent, and so in its helpers, the signals that the guard passes on stay
  * blocked: they come over the socketpair only, also if every process of that
  * name is signalled.
@@ -84,10 +84,5 @@ void guard_lease(int guard_fd, int64_t until_us);
  * most for 200 ms. Only after guard_lease has told of another lease, or of
  * none. */
 void guard_wait(void);
-
-/* In the agent: a folder that the guard removes at the end, if it is still
- * there and empty. One path, the last one counts; a longer one than
- * GUARD_FOLDER_MAX is not remembered. */
-void guard_folder(const char *path);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * Happy path: a file with a random name is made and locked (flock), and the
- * descriptor is inherited by guard and agent: the lock belongs to the open
- * file, and is free when both are gone. Helpers close it, programs never get
- * it. Who looks for the dead tries the lock of each file of the same run: it is
- * free only if that launch is dead.
+ * descriptor is inherited by guard, janitor and agent: the lock belongs to the
+ * open file, and is free when all three are gone. Helpers close it, programs
+ * never get it. Who looks for the dead tries the lock of each file of the same
+ * run: it is free only if that launch is dead.
  *
- * Guard and agent kill the workers before they end. If both are killed at once,
- * the workers' parent-death signal does, at the same moment.
+ * Each of the three kills the workers before it ends. If all are killed at
+ * once, the workers' parent-death signal does, at the same moment.
  *
  * Failure modes: no /dev/shm, or it is of the network: nothing is done. A file
  * of somebody else, a link, one of another size or with strange contents: it is

@@ -1,9 +1,9 @@
 /*
  * launcher/proc/launch_lock: proof that another launch of this host and user is
  * dead. Each launch of several nodes holds a lock on a file of its own, as long
- * as its guard or its agent lives; the kernel lets go of it, whatever killed
- * them. The file says which agent it was and what round it held, so that a
- * launch of the same run can tell the rendezvous.
+ * as its guard, its agent or its janitor lives; the kernel lets go of it,
+ * whatever killed them. The file says which agent it was and what round it
+ * held, so that a launch of the same run can tell the rendezvous.
  *
  * Best effort: where no file can be made, nothing is proven and all waits for
  * leases. The files lie in /dev/shm and nowhere else: on a file system of the

@@ -191,9 +191,8 @@ static void become_child(void)
         return;
     own_pid = getpid();
     static const enum role child_of[HELPER] = {
-        [TEST] = CHILD,      [GUARD] = SPLIT, [SPLIT] = JANITOR,
-        [AGENT] = CHILD,     [CHILD] = CHILD, [WORKER] = WORKER,
-        [JANITOR] = JANITOR,
+        [TEST] = CHILD,  [GUARD] = JANITOR, [JANITOR] = SPLIT, [SPLIT] = SPLIT,
+        [AGENT] = CHILD, [CHILD] = CHILD,   [WORKER] = WORKER,
     };
     own = own < HELPER ? child_of[own] : own;
 }

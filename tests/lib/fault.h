@@ -10,8 +10,8 @@
  * what a process is to the one that was planned in, found by what it does:
  *
  *   test, guard    the planned one itself: a unit test's, a launcher's
- *   split          a child of a guard; agent once it has called setsid,
- *   janitor        else it may start one of these
+ *   janitor        a child of a guard
+ *   split          a child of a janitor; agent once it has called setsid
  *   child          a child of a test or an agent; worker after setsid;
  *                  helper1, helper2 ... once it has said that it is no child
  *                  subreaper, in the order of their forks

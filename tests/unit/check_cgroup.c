@@ -25,7 +25,7 @@
 #define CALLS_MAX 8
 #define KILLED_MS 20000
 #define SPARED_MS 20 /* that one is looked at which was not to be killed */
-#define HELD      2  /* the parent's folder, and the pipe to the janitor */
+#define HELD      1  /* the parent's folder */
 
 enum end {
     DONE,
@@ -94,7 +94,7 @@ static int run(void *ctx)
     return (int)end;
 }
 
-/* The janitor removes what this process could not. A refused cgroup.kill leaves
+/* A refused cgroup.kill leaves
  * its processes to the guard, which kills them one by one. */
 static void judge(const struct fault_run *r, void *ctx)
 {

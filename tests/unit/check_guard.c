@@ -1,7 +1,7 @@
 /* clang-format off */
 /* links: tests/lib/fault tests/lib/fault_each */
-/* links: launcher/proc/guard launcher/proc/tree launcher/proc/procfs */
-/* links: launcher/proc/pidfd launcher/proc/cgroup */
+/* links: launcher/proc/guard launcher/proc/janitor launcher/proc/tree */
+/* links: launcher/proc/procfs launcher/proc/pidfd launcher/proc/cgroup */
 /* links: rendezvous/base/signals_name rendezvous/base/open_files */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/utf8 rendezvous/base/buf TLS */
@@ -20,11 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/proc/guard.h"
+#include "launcher/proc/janitor.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
@@ -107,7 +110,7 @@ static int run_ending(void *ctx)
         abort();
     start_workers(pids);
     fault_hold(false);
-    guard_folder("/nowhere");
+    janitor_folder(JANITOR_TEMPORARY, "/nowhere");
     guard_hold(guard_fd, 0, conn[0], (const uint8_t *)"bye", 3);
     guard_hold(guard_fd, GUARD_CONNS - 1, conn[0], (const uint8_t *)"bye", 3);
     guard_lease(guard_fd, mono_now_us() + 60 * MONO_S);
@@ -118,12 +121,82 @@ static int run_ending(void *ctx)
 
 START_TEST(test_guard_ends_what_the_agent_left)
 {
-    static const char *const roles[] = {"guard", "split", "agent"};
-    static const int least[] = {30, 1, 3};
+    static const char *const roles[] = {"guard", "janitor", "split", "agent"};
+    static const int least[] = {30, 10, 1, 3};
     ck_assert_int_ge(fault_each(roles[_i], CALLS_MAX, run_ending, judge, NULL),
                      least[_i]);
 }
 END_TEST
+
+/* -- both are killed at once ----------------------------------------------- */
+
+#define FOLDER_MAX 64
+
+/* A file, a folder below it, and a link to what is not the launch's. */
+static void fill(const char *folder)
+{
+    char path[FOLDER_MAX + 16];
+    (void)snprintf(path, sizeof(path), "%s/below", folder);
+    int rc = mkdir(path, 0700);
+    (void)snprintf(path, sizeof(path), "%s/below/file", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    (void)snprintf(path, sizeof(path), "%s/link", folder);
+    if (rc != 0 || fd < 0 || symlink("/usr", path) != 0)
+        abort();
+    (void)close(fd);
+}
+
+static int run_both_killed(void *ctx)
+{
+    char *folder = ctx;
+    pid_t guard = getpid(), pids[2];
+    fault_hold(true);
+    (void)snprintf(folder, FOLDER_MAX, "/tmp/check_guard_XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        abort();
+    fault_hold(false);
+    log_init("ddprun");
+    (void)pidfd_works();
+    (void)guard_split(0, NULL);
+    fault_hold(true);
+    start_workers(pids);
+    fill(folder);
+    janitor_folder(JANITOR_MPI, folder);
+    (void)kill(guard, SIGSTOP); /* it does nothing more */
+    (void)kill(guard, SIGKILL);
+    (void)kill(getpid(), SIGKILL);
+    return STATUS;
+}
+
+static void judge_both_killed(const struct fault_run *r, void *ctx)
+{
+    const char *folder = ctx;
+    if (WIFEXITED(r->status)) {
+        judge(r, ctx); /* it could not begin */
+        (void)rmdir(folder);
+        return;
+    }
+    ck_assert_msg(!r->late && WTERMSIG(r->status) == SIGKILL,
+                  "%s: status %#x: %s", r->plan, (unsigned)r->status, r->err);
+    if (has(r, "may outlive the launch: prctl"))
+        return;
+    ck_assert_msg(r->left == 0, "%s: %d processes are left", r->plan, r->left);
+    ck_assert_msg(access(folder, F_OK) != 0, "%s: %s stays", r->plan, folder);
+}
+
+/* Whatever call of the janitor's fails. */
+START_TEST(test_janitor_ends_what_guard_and_agent_left)
+{
+    char *folder = mmap(NULL, FOLDER_MAX, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(folder != MAP_FAILED);
+    ck_assert_int_ge(fault_each("janitor", CALLS_MAX, run_both_killed,
+                                judge_both_killed, folder),
+                     10);
+}
+END_TEST
+
+/* -- farewells ------------------------------------------------------------- */
 
 /* Each connection that the guard holds ends with its own farewell; one that
  * took the place of another is said alone. */
@@ -205,10 +278,11 @@ START_TEST(test_guard_calls_back_at_the_end)
         (void)close(told[0]);
         (void)close(held[0]);
         told_fd = told[1];
+        pid_t guard = getpid();
         int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), tell_end);
         guard_hold(guard_fd, 0, held[1], (const uint8_t *)"bye", 3);
-        (void)kill(getppid(), SIGTERM);
-        (void)kill(getppid(), SIGUSR1);
+        (void)kill(guard, SIGTERM);
+        (void)kill(guard, SIGUSR1);
         for (int i = 0; i < 2; i++)
             (void)recv(guard_fd, &msg, sizeof(msg), 0);
         _exit(STATUS);
@@ -387,6 +461,7 @@ static int run_connected(void *ctx)
     guard_hold(guard_fd, 0, conn, (const uint8_t *)"farewell", 8);
     (void)close(conn);
     start_workers(pids);
+    (void)kill(getppid(), SIGKILL); /* the janitor, which could kill them */
     _exit(STATUS);
 }
 
@@ -426,7 +501,8 @@ int main(void)
 {
     Suite *suite = suite_create("guard");
     TCase *tc = fault_case(suite, "slow", 60);
-    tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 3);
+    tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 4);
+    tcase_add_test(tc, test_janitor_ends_what_guard_and_agent_left);
     tcase_add_test(tc, test_guard_says_farewell_on_all_that_it_holds);
     tcase_add_test(tc, test_guard_calls_back_at_the_end);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);

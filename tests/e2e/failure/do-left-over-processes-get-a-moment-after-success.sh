@@ -21,7 +21,7 @@ LEAVES
 chmod +x leaves
 none_outlives_it()
 {
-    same '' "$(left_at_end it)" 'processes that outlive the launch'
+    same '' "$(marked it)" 'processes that outlive the launch'
 }
 launch 0 ./leaves polite 0
 lines 1 'put away' kept

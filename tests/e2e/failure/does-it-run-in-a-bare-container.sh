@@ -54,13 +54,6 @@ contained()
         sh contain EPERM:$calls "/mnt${DDPRUN_FILE#"$E2E_WORK"}" "$@"
 }
 
-# child_of PID: the first one's pid, as we see it.
-child_of()
-{
-    read -r _child _rest <"/proc/$1/task/$1/children"
-    echo "${_child:?no process below $1}"
-}
-
 no_zombies()
 {
     ! ps -o stat= --ppid "$guard" --ppid "$agent" | grep -q Z
@@ -69,8 +62,8 @@ no_zombies()
 # A worker fails, all start again, and end.
 contained it --nproc_per_node=2 --max_restarts=1 ./job once 1 3
 wait_round 2 2
-guard=$(child_of "$(pid_of it)")
-agent=$(child_of "$guard")
+guard=$(first_child "$(pid_of it)")
+agent=$(first_child "$(first_child "$guard")")
 has "^NSpid:.*[[:blank:]]1$" "/proc/$guard/status"
 same '0000000000000000 1 2 ' "$(tr '\n' ' ' <found.0)" \
     'capabilities, no_new_privs, seccomp; what can be written; /sys'
@@ -85,12 +78,12 @@ nothing_left
 # docker stop; the agent is killed.
 contained it --nproc_per_node=2 ./job report
 wait_round 1 2
-kill -TERM "$(child_of "$(pid_of it)")"
+kill -TERM "$(first_child "$(pid_of it)")"
 ends_with 143 it
 lines 2 '^term ' terms
 nothing_left
 contained it --nproc_per_node=2 ./job family
 wait_round 1 2
-kill -KILL "$(child_of "$(child_of "$(pid_of it)")")"
+kill -KILL "$(first_child "$(first_child "$(first_child "$(pid_of it)")")")"
 ends_with 137 it
 nothing_left

@@ -145,10 +145,11 @@ os.execv(sys.argv[1], sys.argv[1:])' "$DDPRUN" --redirects=3 \
         --log_dir="$LOG_DIR" "$WORKER" hold
     wait_round 1 1
     agent=$(agent_of it)
+    janitor=$(first_child "$(pid_of it)")
     for pid in $(marked it); do
         case $(readlink "/proc/$pid/exe") in
         */ddprun) [ "$pid" = "$(pid_of it)" ] || [ "$pid" = "$agent" ] ||
-            [ ! -e "/proc/$pid/fd/5000" ] ||
+            [ "$pid" = "$janitor" ] || [ ! -e "/proc/$pid/fd/5000" ] ||
             fail "$pid ($(cat "/proc/$pid/comm")) has descriptor 5000" ;;
         esac
     done

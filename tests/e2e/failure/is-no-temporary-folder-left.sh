@@ -1,8 +1,8 @@
 #!/bin/sh
 # A launch has a temporary folder for its workers' error files. Is it gone when
-# the workers are done, when the agent or the guard is killed, and, where both
-# are killed at once, when another launch has been running for a moment? Does
-# one that has a file in it stay, and that of a launch that lives?
+# the workers are done, when agent, guard, or both at once are killed, and, where
+# the janitor is killed with them, when another launch has been running for a
+# moment? Does one that has a file in it stay, and that of a launch that lives?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 mkdir tmp
@@ -23,24 +23,31 @@ start()
 
 launch 0 true
 same 0 "$(folders)" 'folders after a success'
-for victim in pid_of agent_of; do
+both_of()
+{
+    pid_of "$1"
+    agent_of "$1"
+}
+
+for victim in pid_of agent_of both_of; do
     start it
     same 1 "$(folders)" 'folders of a launch'
-    kill -KILL "$($victim it)"
+    # shellcheck disable=SC2046 # pids
+    kill -KILL $($victim it)
     end_of it
     nothing_left it
     same 0 "$(folders)" "folders after kill -9 of $victim"
 done
 
-# Both at once: theirs is there until it is a minute old and somebody looks.
+# All three at once: theirs is there until it is a minute old and somebody looks.
 start other
 start it
-agent=$(agent_of it)
-kill -STOP "$(pid_of it)" "$agent" # so that neither sees the other's end
-kill -KILL "$agent" "$(pid_of it)"
+all="$(pid_of it) $(first_child "$(pid_of it)") $(agent_of it)"
+# shellcheck disable=SC2086 # pids
+kill -STOP $all && kill -KILL $all # so that none sees another's end
 end_of it
 nothing_left it
-same 2 "$(folders)" 'folders after kill -9 of both'
+same 2 "$(folders)" 'folders after kill -9 of all three'
 mkdir tmp/ddprun_kept00 && echo '{}' >tmp/ddprun_kept00/error.json
 launch 0 sleep 1.2
 same 3 "$(folders)" 'folders that are new'

@@ -10,4 +10,4 @@ began=$(now_ms)
     exit 0' || fail "status $?"; } | cat
 [ $(took) -lt 20000 ] || fail 'the pipe was held open'
 launch 0 --nproc_per_node=2 sh -c 'setsid -f sleep 300; (sleep 300 &); exit 0'
-same '' "$(left_at_end)" 'processes that are left'
+same '' "$(marked)" 'processes that are left'

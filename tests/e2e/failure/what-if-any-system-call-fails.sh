@@ -78,6 +78,7 @@ guard:access:*        126 not executable
 guard:stat:EACCES     126 ./job: Permission denied
 guard:open:*           78 --\(report=report.json\|events=events\) cannot be written: .
 guard:fork:*           71 cannot start the agent: .
+janitor:fork:*         71 cannot start the agent: .
 guard:mmap:*           71 cannot share memory with the agent: .
 guard:socketpair:*     71 cannot make a socket for the agent: .
 guard:signalfd:*       71 cannot make a signalfd .*: .

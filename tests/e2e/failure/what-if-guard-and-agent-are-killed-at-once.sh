@@ -1,7 +1,7 @@
 #!/bin/sh
 # kill -9 of guard and agent, neither of which can do anything for the other:
-# where a cgroup can be made nothing is left, detached grandchildren included,
-# and the cgroup is gone too. Without one the workers at least are dead.
+# nothing is left, detached grandchildren included, and where a cgroup could be
+# made that is gone too.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 kill_both()
@@ -21,20 +21,9 @@ groups()
 node it --nproc_per_node=2 --cgroup=none "$WORKER" family
 wait_round 1 2
 same '' "$(groups)" 'cgroups with --cgroup=none'
-workers=$(workers_on it 1)
+sleep 0.3 # for its grandchildren
 kill_both
-for pid in $workers; do
-    eventually 30 is_gone "$pid" || fail "worker $pid lives"
-done
-# Its grandchildren may still be on their way.
-kill_marked()
-{
-    for pid in $(marked it); do
-        kill -KILL "$pid"
-    done
-    none_marked it
-}
-eventually 30 kill_marked || fail 'processes come and come'
+nothing_left
 
 : >started
 node it --nproc_per_node=2 "$WORKER" family

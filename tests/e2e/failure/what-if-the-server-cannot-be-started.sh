@@ -1,5 +1,5 @@
 #!/bin/sh
-# A user who may have just the guard and the agent: does the launch end soon,
+# A user who may have just guard, janitor and agent: does the launch end soon,
 # with a status of its own, and say which limit to raise?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
@@ -12,7 +12,7 @@ mkdir home && chown $uid home
 for port in 0 "$(free_port)"; do
     began=$(now_ms)
     background it setpriv --reuid=$uid --regid=$uid --clear-groups \
-        prlimit --nproc=2:2 env TMPDIR="$E2E_DIR/home" "$DDPRUN" \
+        prlimit --nproc=3:3 env TMPDIR="$E2E_DIR/home" "$DDPRUN" \
         --rdzv_endpoint="127.0.0.1:$port" true
     ends_with 71 it 30
     measured "port $port: ended after $(took) ms"

@@ -229,16 +229,6 @@ nothing_left()
     }
 }
 
-# left_at_end [NAME]: the pids of its processes that live at the launch's end, but
-# for the janitor of its cgroup, which waits for that end.
-left_at_end()
-{
-    for _pid in $(marked "${1-}"); do
-        { read -r _comm <"/proc/$_pid/comm"; } 2>/dev/null || continue
-        [ "$_comm" = ddprun-janitor ] || echo "$_pid"
-    done
-}
-
 listens()
 {
     grep -qs "$(printf ':%04X .* 0A' "$1")" /proc/net/tcp /proc/net/tcp6
@@ -357,12 +347,18 @@ close_gate()
     rm gate && mkfifo gate && exec 9<>gate
 }
 
-# agent_of NAME: the pid of the agent below the guard.
+# first_child PID: the pid of its first child.
+first_child()
+{
+    _child=
+    { read -r _child _rest <"/proc/$1/task/$1/children"; } 2>/dev/null
+    echo "${_child:?no process below $1}"
+}
+
+# agent_of NAME: the pid of the agent below the guard and the janitor.
 agent_of()
 {
-    _guard=$(pid_of "$1")
-    read -r _agent _rest <"/proc/$_guard/task/$_guard/children"
-    echo "${_agent:?no agent below $1}"
+    first_child "$(first_child "$(pid_of "$1")")"
 }
 
 # worker_of RANK ROUND: the pid of that worker.

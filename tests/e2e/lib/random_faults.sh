@@ -74,12 +74,7 @@ plan()
 # lives NAME: whether its launcher has an agent. A run that is over has none.
 lives()
 {
-    ! is_gone "$(pid_of "$1")" && [ -n "$(children_of "$(pid_of "$1")")" ]
-}
-
-children_of()
-{
-    cat "/proc/$1/task/$1/children" 2>/dev/null
+    ! is_gone "$(pid_of "$1")" && (agent_of "$1") >/dev/null 2>&1
 }
 
 is_over()
@@ -218,7 +213,7 @@ note_descriptors()
 {
     for _pid in ${pid_rdzv:-} $(for _node in $names; do
         pid_of "$_node"
-        children_of "$(pid_of "$_node")"
+        (agent_of "$_node") 2>/dev/null
     done); do
         echo "$_pid $(find "/proc/$_pid/fd" -type l 2>/dev/null | wc -l)"
     done >>descriptors

@@ -104,10 +104,8 @@ leave()
 agent_among()
 {
     for _pid in $(marked "$1"); do
-        case $(readlink "/proc/$_pid/exe") in
-        */ddprun) ;;
-        *) continue ;;
-        esac
+        { read -r _comm <"/proc/$_pid/comm"; } 2>/dev/null || continue
+        [ "$_comm" = ddprun ] || continue # not the janitor, which has one as well
         read -r _stat <"/proc/$_pid/stat"
         # shellcheck disable=SC2086 # words
         set -- "$1" ${_stat##*) }

@@ -56,22 +56,24 @@ ours()
 }
 
 guard=$(pid_of a)
-agent=$(ours "$guard")
+janitor=$(ours "$guard")
+agent=$(ours "$janitor")
 has_helpers()
 {
     [ "$(ours "$agent" | wc -l)" -eq 3 ]
 }
 eventually 30 has_helpers || fail "no server, store and relay: $(ours "$agent")"
 # shellcheck disable=SC2046 # pids
-python3 search.py token "$guard" "$agent" $(ours "$agent") \
+python3 search.py token "$guard" "$janitor" "$agent" $(ours "$agent") \
     "$(worker_of 0 1)" >found 2>search.err || {
     ! tail -n 1 search.err | grep -q '^PermissionError' ||
         skip "no process may read another's memory here"
     fail 'their memory cannot be searched'
 }
-lines 6 'no-token' found
+lines 7 'no-token' found
 lines 2 ' key ' found
 has "^$agent key " found
 has "^$guard no-key " found
+has "^$janitor no-key " found
 open_gate
 ends_with 0 a

@@ -65,7 +65,7 @@ enter tty "clear; stty tostop; $DDPRUN ./pulse & echo guard=\$!."
 wait_round 1 1
 wait_screen tty '^guard=[0-9]'
 guard=$(sed -n 's/^guard=\([0-9]*\)\.$/\1/p' tty.screen | tail -n 1)
-kill -KILL "$(ps -o pid= --ppid "$guard")"
+kill -KILL "$(first_child "$(first_child "$guard")")"
 wait_screen tty 'was killed by signal 9'
 eventually 30 is_gone "$guard" || fail 'its own words stop it'
 close_terminal tty

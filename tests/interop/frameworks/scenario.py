@@ -65,8 +65,11 @@ class Play:
     def lose(self, node):
         """The launcher of a node with all that it started, at once."""
         guard = started[self.runs[node]].pid
-        agents = pathlib.Path(f"/proc/{guard}/task/{guard}/children").read_text()
-        for pid in [guard, *map(int, agents.split())]:
+        pids = [guard]
+        for _ in ("janitor", "agent"):
+            below = pathlib.Path(f"/proc/{pids[-1]}/task/{pids[-1]}/children")
+            pids.append(int(below.read_text().split()[0]))
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
         started.pop(self.runs.pop(node)).wait()
 
