@@ -44,7 +44,7 @@ cleanup()
         umount -l "$_mount"
     done
     cd /
-    rm -rf "$E2E_DIR"
+    rm -rf "$E2E_DIR" "$E2E_DIR.ports"
 }
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -246,15 +246,18 @@ WAITED_MS=$(waited_ms)
 # -- starting -----------------------------------------------------------------
 
 # free_port: one that nobody listens on, below the range that the kernel gives
-# to those who do not ask, and not of those for a scenario that runs beside us.
+# to those who do not ask, and not of those for a scenario that runs beside us. None
+# is given twice: one that is to be used later may have nobody yet.
 free_port()
 {
     _first=$((20000 + 1000 * (${E2E_SLOT:-0} % 10)))
     while :; do
         _port=$(shuf -i $_first-$((_first + 989)) -n 1)
         _hex=$(printf ':%04X ' "$_port")
-        grep -qs "$_hex" /proc/net/tcp /proc/net/tcp6 || break
+        grep -qs "$_hex" /proc/net/tcp /proc/net/tcp6 ||
+            grep -qsx "$_port" "$E2E_DIR.ports" || break
     done
+    echo "$_port" >>"$E2E_DIR.ports"
     echo "$_port"
 }
 
