@@ -3,7 +3,7 @@
 # far as it is missing: on Debian and its kin with apt, as root or by sudo. On
 # other systems it says what is needed and looks whether it is there.
 # With --check also what make check has besides: spin, clang-format, sshd.
-# With --long that, and what make check-long and scripts/slices have: libFuzzer,
+# With --long that, and what make check-long and tests/ci/slices have: libFuzzer,
 # valgrind, gcovr, a cross compiler for aarch64 and qemu-user.
 # With --interop also what tests/interop plays with: PyTorch 1.13, and what it
 # takes to install a newer one from PyPI.

@@ -195,12 +195,12 @@ e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(FAKE_HWLOC) $(EMULATED) $(GPU_BENC
 		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)
-# MINUTES=, SEED=, MTBF= (scripts/soak)
+# MINUTES=, SEED=, MTBF= (tests/ci/soak)
 soak: all
-	scripts/soak $(B)
+	tests/ci/soak $(B)
 prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
 		$(filter check_label,$(UNIT)))
-	scripts/prove $(B) $(SEED)
+	tests/ci/prove $(B) $(SEED)
 check-mpi: all
 	tests/mpi/run $(B)
 check-interop: all
@@ -254,12 +254,12 @@ check:
 	scripts/setup.sh --check
 	@scripts/tally --list 'make check' scripts/skip --list \
 		$(MAKE) --no-print-directory check-all; \
-	status=$$?; [ -n "$${TALLY:-}" ] || scripts/slices --left; exit $$status
+	status=$$?; [ -n "$${TALLY:-}" ] || tests/ci/slices --left; exit $$status
 # Everything, whole: hours. What continuous integration has in slices, and what
-# is too slow or hangs too much on luck for it (scripts/slices).
+# is too slow or hangs too much on luck for it (tests/ci/slices).
 check-long:
 	scripts/setup.sh --long --interop --clusters --mpi
-	scripts/skip --list scripts/check-long
+	scripts/skip --list tests/ci/check-long
 # All parts, also after one that failed.
 check-all:
 	@status=0; for part in $(CHECK_PARTS); do \

@@ -30,8 +30,8 @@
  * A disk that fails at random, and a process that ends at random, while a
  * keeper saves in the background: whatever happens, what is loaded afterwards
  * is whole, and never older than the last snapshot that was reported as saved.
- * SEED= and EPISODES= (some five faults each) say how long; scripts/prove takes
- * many.
+ * SEED= and EPISODES= (some five faults each) say how long; tests/ci/prove
+ * takes many.
  */
 #include <check.h>
 #include <dirent.h>

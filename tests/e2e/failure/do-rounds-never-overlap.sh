@@ -1,7 +1,7 @@
 #!/bin/sh
 # Three nodes and a daemon under random faults: is a worker of an older round
 # ever alive when one of a newer round starts, and does the run end well when
-# the faults cease? SEED=N plays another sequence (scripts/prove), as far as time
+# the faults cease? SEED=N plays another sequence (tests/ci/prove), as far as time
 # allows.
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"

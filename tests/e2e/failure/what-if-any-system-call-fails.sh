@@ -4,7 +4,7 @@
 # the launch still end in time, with nothing left behind, and either with all
 # its work done or with a status of errors.def and a reason that is true?
 # Each call of a launch that restarts once has its turn, by tests/lib/fault.c.
-# FAULTS=all takes every errno and the first 6 of each call (scripts/slices
+# FAULTS=all takes every errno and the first 6 of each call (tests/ci/slices
 # faults); else the first one of each call, with one errno, has to do.
 # limit: 240
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"

@@ -4,7 +4,7 @@
 # at once, some while a snapshot is being written, so that nothing but the disks
 # is left: are the parameters at the end those of a run that nobody disturbed, to
 # the bit, and is one step at most repeated after a worker's death?
-# KILLS= and SEED= say how many and which; scripts/prove takes 60.
+# KILLS= and SEED= say how many and which; tests/ci/prove takes 60.
 # limit: 900
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
