@@ -78,7 +78,7 @@ static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
 {
     if (w->over == 0 || !agent_is_member(a) ||
         w->round != a->round.world.round ||
-        strcmp(w->instance, a->round.world.instance) != 0)
+        !msg_same_instance(w->instance, a->round.world.instance))
         return;
     a->round.evidence = agent_is_sure(a) ? AGENT_OVER_SURE : AGENT_OVER_LAPSED;
     a->round.rest = w->rest;
@@ -454,7 +454,8 @@ static void on_signal(struct step *s, int signo)
     }
     agent_decide(a, AGENT_LEAVING, 128 + signo);
     a->farewell_at_us = farewell_us;
-    a->leave.all = signo == SIGINT || signo == SIGQUIT;
+    a->leave.all = (signo == SIGINT || signo == SIGQUIT) &&
+                   agent_is_member(a); /* others speak for themselves */
     a->leave.signal = signo;
     if (is_in(a->conf.notices, signo)) {
         on_notice(s, signo);

@@ -32,7 +32,7 @@
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
 {
     return agent_is_member(a) && end->instance[0] != '\0' &&
-           strcmp(a->round.world.instance, end->instance) != 0;
+           !msg_same_instance(a->round.world.instance, end->instance);
 }
 
 void agent_on_end(struct step *s, const struct msg_end *end)

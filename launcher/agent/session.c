@@ -443,7 +443,7 @@ static bool are_of_another_instance(const struct agent *a)
 {
     return a->alive > 0 && a->vote.promised_in[0] != '\0' &&
            a->round.world.instance[0] != '\0' &&
-           strcmp(a->vote.promised_in, a->round.world.instance) != 0;
+           !msg_same_instance(a->vote.promised_in, a->round.world.instance);
 }
 
 /* The newest grant counts, be it longer or shorter than those before. */

@@ -178,7 +178,7 @@ bool agent_last_word(const struct agent *a, struct msg_dead *d)
     const struct agent_ballot *accepted = &a->vote.accepted;
     const char *instance = agent_instance(a);
     bool is_one = a->round.world.instance[0] == '\0' ||
-                  strcmp(a->round.world.instance, instance) == 0;
+                  msg_same_instance(a->round.world.instance, instance);
     if (a->vote.state == AGENT_VOTE_NONE || instance[0] == '\0' || !is_one ||
         agent_is_leaving(a) || a->known != AGENT_END_UNKNOWN)
         return false;

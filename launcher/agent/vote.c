@@ -44,7 +44,7 @@ static bool is_newer(const struct agent *a, const struct msg_world *w)
     struct agent_ballot that = ballot_of(w);
     struct agent_ballot this = ballot_of(mine);
     return a->round.evidence == AGENT_NO_ROUND ||
-           strcmp(mine->instance, w->instance) != 0 ||
+           !msg_same_instance(mine->instance, w->instance) ||
            agent_ballot_order(&that, &this) > 0;
 }
 
@@ -101,7 +101,7 @@ static bool is_other_instance(const struct agent *a, const char *instance)
 {
     const char *own = agent_instance(a);
     return instance[0] != '\0' && own[0] != '\0' &&
-           strcmp(own, instance) != 0 && a->known == AGENT_END_UNKNOWN;
+           !msg_same_instance(own, instance) && a->known == AGENT_END_UNKNOWN;
 }
 
 /* Its vote in that instance counts no more, as that of an agent that is dead:
@@ -127,7 +127,7 @@ static bool gives_way(const struct agent *a, const struct msg_office *office)
 {
     return a->vote.left[0] == '\0' && a->exit == AGENT_STAYS &&
            is_other_instance(a, office->instance) &&
-           strcmp(a->vote.promised_in, agent_instance(a)) == 0;
+           msg_same_instance(a->vote.promised_in, agent_instance(a));
 }
 
 static bool was_left(const struct agent *a,
@@ -135,7 +135,7 @@ static bool was_left(const struct agent *a,
                      const struct agent_epoch *e)
 {
     return office->instance[0] != '\0' &&
-           strcmp(office->instance, a->vote.left) == 0 &&
+           msg_same_instance(office->instance, a->vote.left) &&
            agent_epoch_order(e, &a->vote.left_epoch) <= 0;
 }
 

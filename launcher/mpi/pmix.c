@@ -596,7 +596,7 @@ void pmix_round(struct pmix *p, const struct msg_world *w)
     p->job.nproc = p->nproc;
     p->group_rank = w->group_rank;
     (void)snprintf(p->job.nspace, sizeof(p->job.nspace), /* fits */
-                   "ddprun_%.32s_%lld", w->instance, (long long)w->round);
+                   "ddprun_%.16s_%lld", w->instance, (long long)w->round);
     (void)gethostname(host, sizeof(host) - 1);
     size_t len = pmix_nodes_tell(line, w->group_rank, p->nproc, host);
     p->state = PMIX_MEETING;

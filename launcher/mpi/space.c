@@ -118,7 +118,7 @@ void space_begin(struct space *s,
     s->warned = 0;
     s->cut_off[0] = '\0';
     (void)snprintf(s->kvsname, sizeof(s->kvsname), /* fits */
-                   "ddprun_%.32s_%lld", instance, (long long)round);
+                   "ddprun_%.16s_%lld", instance, (long long)round);
     s->mapped = nodes == 1;
     if (s->mapped)
         (void)snprintf(s->mapping, sizeof(s->mapping), "(vector,(0,1,%d))",

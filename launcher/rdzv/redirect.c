@@ -87,7 +87,7 @@ on_answer(void *ctx, const struct conf_endpoint *at, const struct msg *m)
     if (m->kind != MSG_KIND_moved || !r->connected || !r->in_office ||
         (r->say.instance[0] != '\0' &&
          (to->instance[0] == '\0' ||
-          strcmp(to->instance, r->say.instance) == 0)))
+          msg_same_instance(to->instance, r->say.instance))))
         return;
     msg_set(out.serves.instance, to->instance);
     out.serves.instance_ms = to->instance_ms;

@@ -123,6 +123,8 @@ struct rdzv_event {
     const struct msg *msg; /* borrowed for the step */
     const char *peer_addr; /* from where the node connected, numeric */
     const char *here_addr; /* the server's own address of that connection */
+    bool trusted;   /* its orders are carried out whichever run they are about;
+                       others must come from a host of a member of the run */
     bool orderly;   /* a FIN: everything of that node is dead, see "The FIN"
                        in ddprun-protocol(7) */
     int64_t lag_us; /* how long the server itself was held up; leases are

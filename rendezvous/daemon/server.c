@@ -243,32 +243,32 @@ static void step(struct server *s, const struct rdzv_event *ev)
 
 /* -- connections ----------------------------------------------------------- */
 
-static bool is_loopback(const char *addr)
+/* No other host can connect from one of these addresses. */
+static bool is_of_this_host(const char *peer, const char *here)
 {
-    return strncmp(addr, "127.", 4) == 0 || strcmp(addr, "::1") == 0;
+    return strncmp(peer, "127.", 4) == 0 || strcmp(peer, "::1") == 0 ||
+           strcmp(peer, here) == 0;
 }
 
-/* NULL: orders from this peer are carried out; else why they are not. */
-static const char *why_no_orders(const struct server *s, const char *peer)
+/* Orders from this peer are carried out, whichever run they are about. */
+static bool
+is_trusted(const struct server *s, const char *peer, const char *here)
 {
-    switch (s->conf.orders) {
-    case SERVER_ORDERS_NONE:
+    return s->conf.orders == SERVER_ORDERS_ANY ||
+           (s->conf.orders == SERVER_ORDERS_DEFAULT && s->conf.key != NULL) ||
+           is_of_this_host(peer, here);
+}
+
+/* NULL: orders from this peer may be carried out; else why they are not. */
+static const char *
+why_no_orders(const struct server *s, const char *peer, const char *here)
+{
+    if (s->conf.orders == SERVER_ORDERS_NONE)
         return "this rendezvous takes no orders (--orders=none)";
-    case SERVER_ORDERS_ANY:
-        return NULL;
-    case SERVER_ORDERS_DEFAULT:
-        if (s->conf.key != NULL || is_loopback(peer))
-            return NULL;
-        return "without a token this rendezvous takes orders over loopback "
-               "only: run ddpctl on its own host, or start ddprdzvd with "
-               "--token_file or with --orders=any";
-    case SERVER_ORDERS_LOCAL:
-        if (is_loopback(peer))
-            return NULL;
-        return "this rendezvous takes orders over loopback only "
-               "(--orders=local): run ddpctl on its own host";
-    }
-    DDP_WRONG("orders");
+    if (s->conf.orders == SERVER_ORDERS_LOCAL && !is_of_this_host(peer, here))
+        return "this rendezvous takes orders from its own host only "
+               "(--orders=local): run ddpctl there";
+    return NULL;
 }
 
 static const char *run_of_order(const struct msg *m)
@@ -288,11 +288,12 @@ static bool is_others(const struct server *s, const char *run)
 static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
-    char peer[ADDR_TEXT_MAX];
+    char peer[ADDR_TEXT_MAX], here[ADDR_TEXT_MAX];
     if (msg_sender(m->kind) != MSG_CTL || slot->state == CONN_SLOT_JOINED)
         return false;
     conn_peer(slot->conn, peer);
-    const char *why = why_no_orders(s, peer);
+    conn_here(slot->conn, here);
+    const char *why = why_no_orders(s, peer, here);
     if (why == NULL && is_others(s, run_of_order(m)))
         why = "a launcher serves here in the place of the daemon, for its own "
               "run only: ask again when ddprdzvd is back";
@@ -374,6 +375,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
         .msg = m,
         .peer_addr = peer,
         .here_addr = here,
+        .trusted = is_trusted(s, peer, here),
     };
     step(s, &ev);
 }

@@ -17,9 +17,10 @@ struct tls_key; /* net/tls */
 
 /* From where orders (ddpctl's drain, end and go-on) are carried out. */
 enum server_orders {
-    SERVER_ORDERS_DEFAULT, /* any with a token, local without */
+    SERVER_ORDERS_DEFAULT, /* any with a token; without one from this host and
+                              from those of members of the run */
     SERVER_ORDERS_ANY,     /* from every peer that may connect */
-    SERVER_ORDERS_LOCAL,   /* from loopback only */
+    SERVER_ORDERS_LOCAL,   /* from this host only */
     SERVER_ORDERS_NONE,
 };
 

@@ -362,3 +362,22 @@ void msg_set_text(char *field, size_t size, const char *text)
     memcpy(field, text, len);
     memset(field + len, 0, size - len);
 }
+
+/* -- instances ------------------------------------------------------------- */
+
+bool msg_is_whole(const char *instance)
+{
+    return strlen(instance) == MSG_INSTANCE_LEN;
+}
+
+bool msg_same_instance(const char *x, const char *y)
+{
+    bool whole = msg_is_whole(x) && msg_is_whole(y);
+    return strncmp(x, y, whole ? MSG_INSTANCE_LEN : MSG_INSTANCE_NAME) == 0;
+}
+
+void msg_set_name(char field[MSG_INSTANCE_LEN + 1], const char *instance)
+{
+    msg_set_text(field, MSG_INSTANCE_LEN + 1, "");
+    msg_set_text(field, MSG_INSTANCE_NAME + 1, instance);
+}

@@ -7,6 +7,7 @@
 #ifndef RENDEZVOUS_PROTO_MSG_H
 #define RENDEZVOUS_PROTO_MSG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -49,6 +50,23 @@ enum msg_mpi {
 /* Voters of a round at most, and how many digits of an agent's id name one. */
 #define MSG_VOTERS_MAX 31
 #define MSG_VOTER_LEN  16
+
+/*
+ * The instance of a run is 32 hexadecimal digits. The first 16 are its name,
+ * which tells it from others and is shown to everybody. All of them are the
+ * secret of its members: who says them is believed to have been one.
+ */
+#define MSG_INSTANCE_LEN  32
+#define MSG_INSTANCE_NAME 16
+
+/* Whether it is more than a name. */
+bool msg_is_whole(const char *instance);
+
+/* Whether these are of one instance, as far as both are known. Also of "". */
+bool msg_same_instance(const char *x, const char *y);
+
+/* Sets the field of a message that is for others than members. */
+void msg_set_name(char field[MSG_INSTANCE_LEN + 1], const char *instance);
 
 enum msg_sender {
     MSG_AGENT,

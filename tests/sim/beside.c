@@ -195,7 +195,7 @@ void beside_hear(struct sim *s, int conn, const struct msg *m)
     out.serves.gathers = 0;
     if (out.serves.instance[0] != '\0' &&
         (m->moved.instance[0] == '\0' ||
-         strcmp(m->moved.instance, out.serves.instance) == 0))
+         msg_same_instance(m->moved.instance, out.serves.instance)))
         return;
     msg_set(out.serves.instance, m->moved.instance);
     out.serves.instance_ms = m->moved.instance_ms;

@@ -72,7 +72,7 @@ START_TEST(test_sim_newcomers_that_gave_way_are_spares_of_the_older_one)
     come_back(s, 0, 1);
     story_until(s, 5000);
     bool good = sim_workers(s, 0) == 2 && sim_workers(s, 2) == 0 &&
-                strcmp(instance_of(s, 2), instance_of(s, 0)) == 0;
+                msg_same_instance(instance_of(s, 2), instance_of(s, 0));
     story_check(s, good, "the older one runs");
     sim_finish(s, 0);
     story_until(s, 9000);

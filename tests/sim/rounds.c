@@ -37,7 +37,8 @@ find(struct sim *s, int64_t epoch, const char *epoch_id, int64_t round)
 static struct round_sim *find_world(struct sim *s, const struct msg_world *w)
 {
     struct round_sim *r = find(s, w->epoch, w->epoch_id, w->round);
-    return r != NULL && strcmp(s->instances[r->instance].id, w->instance) == 0
+    return r != NULL &&
+                   msg_same_instance(s->instances[r->instance].id, w->instance)
                ? r
                : NULL;
 }

@@ -413,7 +413,8 @@ static bool give_order_to(struct sim *s, int server, const struct msg *m)
                             .conn = CONN_ORDERS,
                             .msg = m,
                             .peer_addr = "10.0.0.99",
-                            .here_addr = "10.0.0.254"};
+                            .here_addr = "10.0.0.254",
+                            .trusted = true};
     s->answered = false;
     if (server_is_up(s, server) && !server_is_frozen(s, server))
         server_step(s, server, &ev);

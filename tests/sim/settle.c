@@ -53,7 +53,7 @@ void sim_check_settled(struct sim *s)
             continue;
         in_round++;
         int in = 0;
-        while (strcmp(s->instances[in].id, a->round.world.instance) != 0)
+        while (!msg_same_instance(s->instances[in].id, a->round.world.instance))
             in++;
         if (instance >= 0 && instance != in && !may_have_two(s))
             sim_break(s, "invariant 4: two instances run");

@@ -15,7 +15,7 @@ static int life_now(const struct sim *s)
 int watch_instance(struct sim *s, const char *id)
 {
     for (int i = 0; i < s->n_instances; i++)
-        if (strcmp(s->instances[i].id, id) == 0)
+        if (msg_same_instance(s->instances[i].id, id))
             return i;
     if (s->n_instances == INSTANCES_MAX) {
         sim_break(s, "more than %d instances of one run", INSTANCES_MAX);
@@ -319,7 +319,7 @@ void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
                   v->status, (long long)v->end.status);
     bool held_a_round = agent_is_member(a);
     if (v->status == 0 && held_a_round &&
-        strcmp(a->round.world.instance, v->end.instance) != 0)
+        !msg_same_instance(a->round.world.instance, v->end.instance))
         sim_break(s, "invariant 5: n%d exits 0 for what it had no part in",
                   node);
     if (v->end.instance[0] != '\0')

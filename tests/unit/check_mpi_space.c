@@ -151,7 +151,7 @@ static void teardown(void)
     space_free(&s);
 }
 
-#define KVS "ddprun_0123456789abcdef0123456789abcdef_5"
+#define KVS "ddprun_0123456789abcdef_5"
 
 /* -- one node -------------------------------------------------------------- */
 

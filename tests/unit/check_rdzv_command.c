@@ -345,11 +345,43 @@ START_TEST(test_rdzv_drain_outlives_the_newcomers_instance)
 }
 END_TEST
 
+/* Without a token: whoever can reach the port can become a spare. */
+START_TEST(test_rdzv_orders_of_strangers_are_refused)
+{
+    limits_of(2, 2);
+    join(0);
+    join(1);
+    comes_from = "10.0.0.5";
+    join(2);
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    orders_are_trusted = false;
+    for (int i = 0; i < 2; i++) {
+        order_drain("", i == 0 ? "n2" : "n1", true);
+        ck_assert(told(ORDERS, "refused") && noted("order_refused"));
+        order_end("r");
+        ck_assert(told(ORDERS, "refused"));
+        ck_assert(!told(0, "end"));
+        comes_from = "10.0.0.6"; /* nobody's host */
+    }
+    comes_from = "10.0.0.1";
+    order_drain("", "n2", false);
+    ck_assert(told(2, "drain"));
+    closed(1, false); /* its host may be anybody's by now */
+    closed(0, false);
+    order_end("r");
+    ck_assert(told(ORDERS, "refused"));
+    orders_are_trusted = true;
+    order_end("r");
+    ck_assert(told(ORDERS, "answered"));
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
         {test_rdzv_go_on_acts_for_a_minority, 1},
         {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
+        {test_rdzv_orders_of_strangers_are_refused, 1},
         {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
         {test_rdzv_node_may_ask_for_its_drain, 1},
         {test_rdzv_node_that_is_needed_is_not_drained, 2},

@@ -124,6 +124,154 @@ START_TEST(test_rdzv_leave_all_ends_the_run_for_all)
 }
 END_TEST
 
+/* -- strangers ------------------------------------------------------------- */
+
+static char secret[33]; /* all digits of the instance that nodes 0, 1 run */
+static int leaks;
+
+/* What anybody else is sent must not tell them. */
+static void look_for_secret(int conn, const struct msg *m)
+{
+    static char json[MSG_JSON_MAX];
+    int len = msg_encode(m, json, sizeof(json) - 1);
+    ck_assert_int_gt(len, 0);
+    json[len] = '\0';
+    leaks += conn > 1 && strstr(json, secret) != NULL;
+}
+
+/* Nodes 0 and 1 run, node 2 is a spare. */
+static void run_with_spare(void)
+{
+    run_two(2, 2);
+    msg_set(secret, last[1].world.instance);
+    ck_assert_uint_eq(strlen(secret), 32);
+    leaks = 0;
+    on_said = look_for_secret;
+    join(2);
+    ck_assert_int_eq(last[2].waiting.spare, 1);
+    ck_assert_uint_eq(strlen(last[2].waiting.instance), MSG_INSTANCE_NAME);
+    ck_assert(strncmp(secret, last[2].waiting.instance, MSG_INSTANCE_NAME) ==
+              0);
+}
+
+/* Found by an outsider: a spare was told all that it takes to say that the run
+ * had ended, which was believed, and all launchers ended with its status. */
+START_TEST(test_rdzv_end_is_not_believed_of_a_stranger)
+{
+    run_with_spare();
+    struct msg m = make_join(7);
+    m.join.round = 1;
+    m.join.ended = 1;
+    if (_i < 3)
+        msg_set(m.join.instance, last[2].waiting.instance);
+    if (_i == 1) /* a guess */
+        memset(m.join.instance + 16, '0', 16);
+    if (_i == 2) /* says to have been in the round */
+        m.join.state = MSG_STATE_DONE;
+    say(7, &m);
+    ck_assert(!told(0, "end") && !told(1, "end") && !told(2, "end"));
+    ck_assert(!noted("ended") || _i == 1); /* that of another run, kept apart */
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+    closed(1, true); /* the run goes on as any */
+    ready(0, 1);
+    ck_assert(told(0, "world") && told(2, "world"));
+}
+END_TEST
+
+START_TEST(test_rdzv_end_is_believed_of_a_member)
+{
+    run_with_spare();
+    struct msg m = make_rejoin(7, 1, MSG_STATE_DONE, true);
+    m.join.ended = 1;
+    m.join.end_status = 3;
+    msg_set(m.join.instance, secret);
+    say(7, &m);
+    ck_assert(told(0, "end") && told(1, "end") && told(2, "end"));
+    ck_assert_int_eq(last[2].end.status, 3);
+}
+END_TEST
+
+/* Found by an outsider: a spare that was stopped by Ctrl-C ended it for all. */
+START_TEST(test_rdzv_leave_all_of_a_spare_ends_nothing)
+{
+    run_with_spare();
+    leave(2, true);
+    ck_assert(!told(0, "end") && !told(1, "end"));
+    ck_assert(told(2, "drop") || rdzv_nodes(rdzv) == 2);
+    leave(0, true);
+    ck_assert(told(0, "end") && told(1, "end"));
+}
+END_TEST
+
+/* Nobody has a part in a run that never began. */
+START_TEST(test_rdzv_leave_all_of_a_newcomer_ends_nothing)
+{
+    limits_of(3, 3);
+    join(0);
+    join(1);
+    leave(1, true);
+    ck_assert(!told(0, "end"));
+    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
+}
+END_TEST
+
+/* A spare is told the end, comes back, and is told it again. */
+START_TEST(test_rdzv_nobody_but_members_is_told_all_digits)
+{
+    run_with_spare();
+    join(3);
+    closed(2, false);
+    struct msg m = make_join(2);
+    msg_set(m.join.instance, last[2].waiting.instance);
+    m.join.round = 1;
+    say(4, &m);
+    done(0, 1);
+    done(1, 1);
+    ck_assert(told(3, "end") && told(4, "end"));
+    bye(0);
+    bye(1);
+    say(5, &m);
+    ck_assert(told(5, "end"));
+    ck_assert_int_eq(leaks, 0);
+}
+END_TEST
+
+/* A spare that came to the next server first, and told of the round: members
+ * are known by all digits, and tell them. */
+START_TEST(test_rdzv_round_that_a_spare_told_of_is_its_members)
+{
+    run_with_spare();
+    struct msg m = make_join(2);
+    struct msg_waiting w = last[2].waiting;
+    struct msg_world worlds[2] = {last[0].world, last[1].world};
+    msg_set(m.join.instance, w.instance);
+    m.join.round = 1;
+    m.join.group_world = 2;
+    m.join.roll = w.roll;
+    new_server();
+    say(2, &m);
+    struct msg stranger = make_rejoin(7, 1, MSG_STATE_RUNNING, true);
+    msg_set(stranger.join.instance, w.instance);
+    stranger.join.group_rank = 0;
+    say(7, &stranger);
+    for (int i = 0; i < 2; i++) {
+        m = holds(i, &worlds[i], MSG_STATE_RUNNING);
+        say(i, &m);
+        ck_assert(!told(i, "stop") && !told(i, "refused"));
+    }
+    m = make_rejoin(8, 1, MSG_STATE_DONE, true);
+    m.join.ended = 1;
+    memcpy(m.join.instance, w.instance, 16);
+    say(8, &m);
+    ck_assert(!told(0, "end") && !told(1, "end"));
+    done(0, 1);
+    done(1, 1);
+    ck_assert(told(0, "end") && told(1, "end") && told(2, "end"));
+    ck_assert_str_eq(last[0].end.instance, secret);
+    ck_assert_int_eq(leaks, 0);
+}
+END_TEST
+
 /* A node that did not hear of the end hears of it when it comes back, though a
  * new run of the same name has begun. */
 START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
@@ -158,6 +306,12 @@ int main(void)
         {test_rdzv_done_node_that_is_gone_counts, 1},
         {test_rdzv_done_node_runs_again_with_the_next_round, 1},
         {test_rdzv_leave_all_ends_the_run_for_all, 1},
+        {test_rdzv_end_is_not_believed_of_a_stranger, 4},
+        {test_rdzv_end_is_believed_of_a_member, 1},
+        {test_rdzv_leave_all_of_a_spare_ends_nothing, 1},
+        {test_rdzv_leave_all_of_a_newcomer_ends_nothing, 1},
+        {test_rdzv_nobody_but_members_is_told_all_digits, 1},
+        {test_rdzv_round_that_a_spare_told_of_is_its_members, 1},
         {test_rdzv_straggler_gets_the_result_of_its_own_instance, 1},
     };
     return hand_main("rdzv_end", tests, HAND_LEN(tests));

@@ -336,11 +336,11 @@ END_TEST
 START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
 {
     like.reconnect_ms = like.heartbeat_ms; /* no long lease */
-    round_of(1, 1, 2);
-    voters[0].silent = true;
+    round_of(3, 1, 3);
+    voters[0].silent = voters[2].silent = true;
     goes_on(HEARTBEAT / 2);
-    come(1);
     breaks(0);
+    breaks(2);
     goes_on(2 * HEARTBEAT);
     order_end("r");
     ck_assert(told(ORDERS, "refused")); /* it would end nothing */

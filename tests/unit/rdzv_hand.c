@@ -25,6 +25,7 @@ int members_pieces;
 char server_id[MSG_VOTER_LEN + 1];
 bool embedded_server;
 bool strangers_may_join;
+bool orders_are_trusted;
 const char *comes_from;
 void (*on_said)(int conn, const struct msg *m);
 
@@ -99,7 +100,8 @@ void say(int conn, const struct msg *m)
                               .conn = conn,
                               .msg = m,
                               .peer_addr = comes_from,
-                              .here_addr = HAND_HERE});
+                              .here_addr = HAND_HERE,
+                              .trusted = orders_are_trusted});
 }
 
 void tick(int64_t lag_us)
@@ -282,6 +284,7 @@ static void setup(void)
     now_us = 1000 * MONO_S;
     server_id[0] = '\0';
     embedded_server = strangers_may_join = false;
+    orders_are_trusted = true;
     on_said = NULL;
     comes_from = "10.0.0.1";
     new_server();

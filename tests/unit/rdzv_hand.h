@@ -44,6 +44,7 @@ void new_server(void); /* one without memory */
  */
 extern bool embedded_server;
 extern bool strangers_may_join;
+extern bool orders_are_trusted; /* set when a test begins */
 extern char server_id[MSG_VOTER_LEN + 1];
 extern void (*on_said)(int conn, const struct msg *m);
 

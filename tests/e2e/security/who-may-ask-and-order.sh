@@ -1,7 +1,8 @@
 #!/bin/sh
 # With a token: who has none, or another one, sees nothing and orders nothing,
 # and is told so in a sentence with the word token; who has it does both through
-# TLS. Without one: orders come from the daemon's own host only, or from none.
+# TLS. Without one: orders about a run come from the daemon's own host and from
+# hosts of its members, a spare's is not enough; or as --orders says.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 umask 077
@@ -51,27 +52,54 @@ ctl 0 "127.0.0.1:$port" status
 ctl 78 "127.0.0.1:$port" end one
 has 'takes no orders (--orders=none)' ctl.out
 
-# From another machine, without a token.
-network head far
-for how in '' '--orders=any'; do
+# From other machines, without a token.
+# from MACHINE STATUS WORD...: ddpctl there.
+from()
+{
+    _machine=$1 _want=$2 _got=0
+    shift 2
+    (in_machine "$_machine" "$DDPCTL" --endpoint=head "$@") >far.out 2>&1 9<&- ||
+        _got=$?
+    [ "$_got" -eq "$_want" ] || cat far.out
+    same "$_want" "$_got" "the status of an order from $_machine"
+}
+
+network head member far
+for orders in default any local; do
+    how=--orders=$orders
+    [ $orders != default ] || how=
     # shellcheck disable=SC2086 # a word, or none
     (in_machine head env "E2E_MARK=$E2E_DIR:g" "$DDPRDZVD" $how) \
         >g.out 2>g.err 9<&- &
     pid_g=$!
     wait_for 'serving on port' g.err
-    (in_machine far "$DDPCTL" --endpoint=head status) >far.out 2>&1 9<&- ||
-        fail 'no status from another machine'
+    from far 0 status
     has '^nothing runs on head:29400' far.out
-    status=0
-    (in_machine far "$DDPCTL" --endpoint=head end one) >far.out 2>&1 9<&- ||
-        status=$?
-    if [ -z "$how" ]; then
-        same 78 $status 'an order from another machine'
-        has 'takes orders over loopback only' far.out
-    else
-        same 2 $status 'an order that is allowed'
-        has "there is no run 'one'" far.out
-    fi
+    : >started
+    node_on member m --nnodes=1 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
+        "$WORKER" gate
+    eventually 20 has_lines 1 '^round=' started || fail 'no round'
+    node_on far spare --nnodes=1 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
+        "$WORKER" gate
+    wait_for 'spare' spare.err
+    case $orders in
+    default)
+        for order in "end $orders" 'drain --force member'; do
+            # shellcheck disable=SC2086 # words
+            from far 78 $order
+            has 'from the hosts of its round and from the rendezvous' far.out
+        done
+        from member 0 end $orders
+        ;;
+    any) from far 0 end $orders ;;
+    local)
+        from member 78 end $orders
+        has "takes orders from its own host only" far.out
+        from head 0 end $orders # not over loopback
+        ;;
+    esac
+    ends_with 84 m
+    ends_with 84 spare
     kill -TERM $pid_g
     ends_with 0 g
 done

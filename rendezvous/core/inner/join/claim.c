@@ -21,6 +21,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join/join_check.h"
+#include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -109,8 +110,8 @@ static bool holds(const struct msg_join *j)
 static struct epoch epoch_of(const struct run *run, const struct msg_join *j)
 {
     bool ours = run->round.number == 0 || j->epoch_of[0] == '\0' || j->ended ||
-                strcmp(j->instance, run->instance) == 0 ||
-                strcmp(j->epoch_of, run->instance) == 0;
+                msg_same_instance(j->instance, run->instance) ||
+                msg_same_instance(j->epoch_of, run->instance);
     return ours ? epoch_make(j->epoch, j->epoch_id)
                 : (struct epoch){.count = 0};
 }
@@ -225,7 +226,7 @@ bool claim_join(struct rdzv *r,
 bool claim_is_foreign(const struct run *run, const struct msg_join *j)
 {
     return run->failover && run_is_live(run) && run->instance[0] != '\0' &&
-           holds(j) && strcmp(j->instance, run->instance) != 0;
+           holds(j) && !msg_same_instance(j->instance, run->instance);
 }
 
 bool claim_rejoin(struct rdzv *r,
@@ -256,7 +257,7 @@ bool claim_outdates(const struct run *run, const struct msg_join *j)
 {
     struct epoch epoch = epoch_of(run, j);
     return run->round.number > 0 && run->state != RUN_ENDED &&
-           strcmp(j->instance, run->instance) == 0 && !j->ended &&
+           join_is_of_instance(run, j) && !j->ended &&
            j->round > run->round.number && j->round <= ROUND_BELIEVED_MAX &&
            epoch_cmp(&epoch, &run->office.epoch) > 0;
 }
@@ -306,7 +307,7 @@ read_voted(const struct run *run, const struct msg_voted *v, struct told *told)
 {
     told->epoch = epoch_make(v->epoch, v->epoch_id);
     return v->round <= ROUND_BELIEVED_MAX && v->epoch <= OFFICE_COUNT_MAX &&
-           v->instance[0] != '\0' && v->group_rank < v->group_world &&
+           msg_is_whole(v->instance) && v->group_rank < v->group_world &&
            v->group_world >= run->conf.nodes_min &&
            v->group_world <= run->conf.nodes_max &&
            voters_parse(&told->now, v->voters) &&

@@ -204,9 +204,12 @@ static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
 /*
  * A server before us said the end to this node, and was gone before all knew:
  * that end holds. What others of its instance may be here, or come, are told.
+ * Who does not know all digits of the instance was no member, and ends nobody's
+ * run but its own.
  */
 static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
 {
+    bool proven = msg_is_whole(j->instance);
     struct run *run = run_find(r, j->run);
     struct msg m = {.kind = MSG_KIND_end};
     m.end = (struct msg_end){.status = j->end_status,
@@ -218,11 +221,14 @@ static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
     if (j->end_status != 0)
         msg_set(m.end.text, "the run ended before the rendezvous was "
                             "restarted; the reports of other nodes say why");
-    if (j->instance[0] != '\0' &&
-        (run == NULL || strcmp(run->instance, j->instance) != 0))
+    if (proven &&
+        (run == NULL || !msg_same_instance(run->instance, j->instance)))
         run = run_of_stragglers(r, j);
-    if (j->instance[0] != '\0' && run != NULL)
+    if (proven && run != NULL) {
+        msg_set(run->instance,
+                j->instance); /* perhaps but its name was known */
         run_end(r, run, &m.end);
+    }
     reply_send(r, conn, &m);
     reply_drop(r, conn);
 }
@@ -234,6 +240,7 @@ static void tell_end(struct rdzv *r,
                      int conn)
 {
     struct msg m = {.kind = MSG_KIND_end, .end = *end};
+    msg_set_name(m.end.instance, end->instance);
     if (run->failover && run->office.epoch.count > 0)
         reply_office(r, run, conn);
     reply_send(r, conn, &m);
@@ -252,7 +259,7 @@ static bool join_of_void_end(struct rdzv *r, const struct msg_join *j, int conn)
     msg_set(epoch.id, j->epoch_id);
     if (run == NULL || run->round.number == 0)
         return false;
-    if (strcmp(run->instance, j->instance) != 0)
+    if (!msg_same_instance(run->instance, j->instance))
         note(r, NOTE_refused, run, j->name,
              "it was told of the end of another instance; connection closed");
     else if (run->office.state == OFFICE_HELD &&

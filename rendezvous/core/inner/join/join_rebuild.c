@@ -45,7 +45,9 @@ static int64_t born_us(const struct rdzv *r, const struct msg_join *j)
 
 bool join_is_of_instance(const struct run *run, const struct msg_join *j)
 {
-    return strcmp(j->instance, run->instance) == 0;
+    bool is_spare = j->state == MSG_STATE_NONE;
+    return (is_spare || msg_is_whole(j->instance)) &&
+           msg_same_instance(j->instance, run->instance);
 }
 
 bool join_is_younger(const struct rdzv *r,
@@ -98,12 +100,19 @@ bool join_began_beside(const struct rdzv *r,
            join_is_younger(r, run, j) && born_us(r, j) < run->end.at_us;
 }
 
+/* A spare knows the name alone; who says to be a member must know all of it. */
+static bool names_instance(const struct msg_join *j)
+{
+    return msg_is_whole(j->instance) ||
+           (j->state == MSG_STATE_NONE && j->instance[0] != '\0');
+}
+
 bool join_is_news(const struct rdzv *r,
                   const struct run *run,
                   const struct msg_join *j)
 {
-    if (j->round == 0 || j->round > ROUND_BELIEVED_MAX ||
-        j->instance[0] == '\0' || j->group_world < run->conf.nodes_min ||
+    if (j->round == 0 || j->round > ROUND_BELIEVED_MAX || !names_instance(j) ||
+        j->group_world < run->conf.nodes_min ||
         j->group_world > run->conf.nodes_max)
         return false;
     if (run->instance[0] == '\0' || yields(r, run, j))
@@ -254,6 +263,7 @@ void join_fill_hole(struct rdzv *r,
     bool was_ours = run_is_ours(run);
     bool sure = j->sure || (!run->failover && was_not_given_up(r, run, j));
     n->group_rank = (int)j->group_rank;
+    msg_set(run->instance, j->instance); /* perhaps a spare told of it first */
     round_fill_hole(r, run, n->group_rank);
     run->round.sealed_us =
         mono_min(run->round.sealed_us, r->now_us - j->recent_ms * MONO_MS);
@@ -294,12 +304,13 @@ void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d)
 {
     char why[128];
     bool was_ours = run_is_ours(run);
-    if (run->recovery.holes == 0 || d->instance[0] == '\0' ||
-        strcmp(d->instance, run->instance) != 0 ||
+    if (run->recovery.holes == 0 || !msg_is_whole(d->instance) ||
+        !msg_same_instance(d->instance, run->instance) ||
         d->round != run->round.number || d->group_rank < 0 ||
         d->group_rank >= run->round.group_world ||
         round_is_taken(r, run, (int)d->group_rank))
         return;
+    msg_set(run->instance, d->instance); /* perhaps a spare told of it first */
     round_fill_hole(r, run, (int)d->group_rank);
     if (d->hosts && d->held)
         run->recovery.anchor = ANCHOR_HELD;

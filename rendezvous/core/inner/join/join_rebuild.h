@@ -9,6 +9,7 @@
 
 #include "rendezvous/core/inner/state/node.h"
 
+/* A spare tells its name, a member all of it. */
 bool join_is_of_instance(const struct run *run, const struct msg_join *j);
 
 /* Whether what it holds had been begun beside this run, and gives way to it:

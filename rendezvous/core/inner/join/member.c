@@ -223,6 +223,7 @@ void member_done(struct rdzv *r, struct run *run, struct node *n, int64_t round)
     round_try_done(r, run);
 }
 
+/* By a member of the last round: a newcomer or a spare speaks for itself. */
 static void on_leave_all(struct rdzv *r,
                          struct run *run,
                          const struct node *n,
@@ -256,7 +257,7 @@ void member_leave(struct rdzv *r,
     node_stand(r, n);
     if (n->conn >= 0) /* until it is gone */
         office_here(&run->office, n->agent);
-    if (l->all) {
+    if (l->all && n->group_rank >= 0) {
         on_leave_all(r, run, n, l);
         return;
     }

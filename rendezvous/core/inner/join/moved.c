@@ -85,7 +85,7 @@ static bool is_worse(const struct rdzv *r,
                      const struct moved_run *m)
 {
     struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
-    if (strcmp(s->instance, m->instance) != 0)
+    if (!msg_same_instance(s->instance, m->instance))
         return born_us(r, s->instance_ms) >= m->born_us;
     return epoch_cmp(&epoch, &m->epoch) < 0;
 }
@@ -119,7 +119,7 @@ static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
     m.moved.epoch = to->epoch.count;
     msg_set(m.moved.epoch_id, to->epoch.id);
     msg_set(m.moved.addr, to->addr);
-    msg_set(m.moved.instance, to->instance);
+    msg_set_name(m.moved.instance, to->instance);
     m.moved.instance_ms =
         mono_min((r->now_us - to->born_us) / MONO_MS, AGE_MS_MAX);
     reply_send(r, conn, &m);
@@ -151,7 +151,7 @@ static bool is_given_up(const struct rdzv *r,
     bool begun = run->round.number > 0;
     if (!run->failover)
         return false;
-    if (instance[0] != '\0' && strcmp(instance, to->instance) != 0)
+    if (instance[0] != '\0' && !msg_same_instance(instance, to->instance))
         return to->born_us < born &&
                (!begun || are_trusted(r) ||
                 r->now_us < mono_after(run->opened_us, YOUNG_US));
@@ -174,7 +174,7 @@ static void tell_older(struct rdzv *r,
         msg_set(here.instance, run->instance);
         to = &here;
     }
-    if (to != NULL && strcmp(to->instance, s->instance) != 0 &&
+    if (to != NULL && !msg_same_instance(to->instance, s->instance) &&
         to->born_us < born_us(r, s->instance_ms))
         send_there(r, to, conn);
 }
@@ -240,7 +240,7 @@ has_left(const struct rdzv *r, struct moved_run *to, const struct msg_join *j)
     struct epoch epoch = epoch_make(j->epoch, j->epoch_id);
     if (j->instance[0] == '\0')
         return false;
-    if (strcmp(j->instance, to->instance) != 0)
+    if (!msg_same_instance(j->instance, to->instance))
         return born_us(r, j->instance_ms) <= to->born_us;
     if (epoch_cmp(&epoch, &to->epoch) < 0)
         return false;

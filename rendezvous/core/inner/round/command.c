@@ -14,6 +14,11 @@
  * Until then it is what a node that leaves is, so that nothing of it gets into
  * another round.
  *
+ * Without a token anybody may connect. So an order is carried out if the shell
+ * trusts its host (rdzv_event.trusted), or if it comes from the host of a node
+ * that is connected and has a place in the run's last round: a spare anybody
+ * can become.
+ *
  * A node may ask for its own drain (ddprun --drain_check). It is not answered
  * unless it is drained, and asks again.
  */
@@ -83,6 +88,32 @@ same_version(struct rdzv *r, const struct rdzv_event *ev, int64_t version)
            "this ddpctl speaks version %lld of the protocol, the rendezvous "
            "version %d; use the ddpctl that was installed with it",
            (long long)version, MSG_VERSION);
+    return false;
+}
+
+static bool
+is_of_member(const struct rdzv *r, const struct run *run, const char *addr)
+{
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->conn >= 0 && n->group_rank >= 0 &&
+            strcmp(n->peer_addr, addr) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* False: refused. */
+static bool
+may_order(struct rdzv *r, const struct rdzv_event *ev, const struct run *run)
+{
+    if (ev->trusted || is_of_member(r, run, ev->peer_addr))
+        return true;
+    refuse(r, ev, run, DDP_E_CONFIG,
+           "without a token, orders for run '%s' are taken from the hosts of "
+           "its round and from the rendezvous' own host only: run ddpctl "
+           "there, or start ddprdzvd with --token_file or with --orders=any",
+           run->id);
     return false;
 }
 
@@ -217,7 +248,7 @@ static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
     if (!same_version(r, ev, o->version))
         return;
     struct run *run = stuck_run(r, ev, &m);
-    if (run == NULL)
+    if (run == NULL || !may_order(r, ev, run))
         return;
     if (!o->sure) {
         describe_risk(run, &m, text, sizeof(text));
@@ -269,7 +300,7 @@ static void command_end(struct rdzv *r, const struct rdzv_event *ev)
     if (!same_version(r, ev, o->version))
         return;
     struct run *run = run_of(r, ev, o->run);
-    if (run == NULL)
+    if (run == NULL || !may_order(r, ev, run))
         return;
     if (!has_run(r, run)) {
         refuse_without_majority(r, ev, run);
@@ -525,6 +556,8 @@ static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
     if (n == NULL)
         return;
     struct run *run = &r->runs[n->run];
+    if (!may_order(r, ev, run))
+        return;
     if (n->state == NODE_CLAIMS) {
         refuse_without_majority(r, ev, run);
         return;

@@ -92,9 +92,10 @@ static void fill_voters(const struct run *run, struct msg *m)
 }
 
 /* A node without a vote only has to know where to go. */
-static void leave_some(struct msg_voters *v)
+static void leave_some(const struct run *run, struct msg_voters *v)
 {
     char *at = v->addrs;
+    msg_set_name(v->instance, run->instance);
     for (int i = 0; i < ADDRS_SOME && *at != '\0'; i++)
         at = strchr(at, ' ') + 1;
     memset(at, 0, sizeof(v->addrs) - (size_t)(at - v->addrs));
@@ -110,7 +111,7 @@ void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
     fill_voters(run, &m);
     bool in_doubt = !o->pending && !office_is_confirmed(o);
     if (in_doubt || office_vote(o, n->agent) == NULL)
-        leave_some(&m.voters);
+        leave_some(run, &m.voters);
     reply_node(r, n, &m);
 }
 

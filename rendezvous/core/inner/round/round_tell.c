@@ -191,7 +191,6 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
     m->waiting.rest = m->waiting.over ? count_members_left(r, run) : 0;
     m->waiting.round = run->round.number;
-    msg_set(m->waiting.instance, run->instance);
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
     if (run->failover && office_lacks_voters(&run->office)) {
@@ -199,6 +198,15 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
         m->waiting.voters_here = office_count_here(&run->office);
     }
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
+}
+
+static void reply_waiting(struct rdzv *r,
+                          const struct run *run,
+                          const struct node *n,
+                          struct msg *m)
+{
+    run_tell_instance(run, n, m->waiting.instance);
+    reply_node(r, n, m);
 }
 
 void round_send_waiting(struct rdzv *r,
@@ -221,7 +229,7 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.left_ms =
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
-    reply_node(r, n, &m);
+    reply_waiting(r, run, n, &m);
 }
 
 /* -- after a restart of the server ----------------------------------------- */
@@ -246,7 +254,7 @@ void round_notify_minority(struct rdzv *r, struct run *run)
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_WAITING ||
             r->nodes[i].state == NODE_SPARE)
-            reply_node(r, &r->nodes[i], &m);
+            reply_waiting(r, run, &r->nodes[i], &m);
     note(r, NOTE_waiting, run, "",
          "too few nodes of the round are back (%lld, needed: %lld)",
          (long long)m.waiting.back, (long long)m.waiting.needed);
@@ -307,7 +315,7 @@ void round_notify_waiting(struct rdzv *r, struct run *run)
     fill_waiting(r, run, &m);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_WAITING)
-            reply_node(r, &r->nodes[i], &m);
+            reply_waiting(r, run, &r->nodes[i], &m);
     note(r, NOTE_waiting, run, "", "%d of %d..%d are there (%s)",
          run->count[NODE_WAITING], run->conf.nodes_min, run->conf.nodes_max,
          m.waiting.names);

@@ -161,6 +161,7 @@ bool node_set_address(struct node *n, const struct rdzv_event *ev)
     const char *addr = j->addr[0] != '\0' ? j->addr : ev->peer_addr;
     bool moved = strcmp(n->addr, addr) != 0 || n->port != (int)j->port;
     msg_set(n->addr, addr);
+    msg_set(n->peer_addr, ev->peer_addr);
     msg_set(n->here_addr, ev->here_addr);
     n->port = (int)j->port;
     n->serve_port = (int)j->serve_port;

@@ -53,6 +53,7 @@ struct node {
     char name[65];
     char role[65];
     char addr[65];      /* where other nodes reach it */
+    char peer_addr[65]; /* from where it connected */
     char here_addr[65]; /* the server's address of its connection */
     char place[17];     /* join.place */
     char gpus[136];     /* join.gpus */

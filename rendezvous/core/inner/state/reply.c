@@ -67,9 +67,9 @@ void reply_office(struct rdzv *r, const struct run *run, int conn)
     struct msg m = {.kind = MSG_KIND_office};
     m.office.epoch = run->office.epoch.count;
     msg_set(m.office.epoch_id, run->office.epoch.id);
-    msg_set(m.office.instance, run->state == RUN_CANDIDATE
-                                   ? run->takeover.instance
-                                   : run->instance);
+    msg_set_name(m.office.instance, run->state == RUN_CANDIDATE
+                                        ? run->takeover.instance
+                                        : run->instance);
     reply_send(r, conn, &m);
 }
 

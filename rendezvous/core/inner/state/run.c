@@ -64,9 +64,19 @@ bool run_had_instance(const struct run *run, const char *instance)
     if (instance[0] == '\0')
         return false;
     for (int i = 0; i < FORMER_MAX; i++)
-        if (strcmp(run->former.instance[i], instance) == 0)
+        if (msg_same_instance(run->former.instance[i], instance))
             return true;
-    return strcmp(run->instance, instance) == 0;
+    return msg_same_instance(run->instance, instance);
+}
+
+void run_tell_instance(const struct run *run,
+                       const struct node *n,
+                       char field[MSG_INSTANCE_LEN + 1])
+{
+    if (n->group_rank >= 0)
+        msg_set_text(field, MSG_INSTANCE_LEN + 1, run->instance);
+    else
+        msg_set_name(field, run->instance);
 }
 
 /* -- its end --------------------------------------------------------------- */
@@ -130,6 +140,7 @@ void run_send_end(struct rdzv *r, struct run *run, struct node *n)
 {
     struct msg m = {.kind = MSG_KIND_end, .end = run->end.msg};
     m.end.hold = run->end.settle_at_us != MONO_NEVER;
+    run_tell_instance(run, n, m.end.instance);
     if (m.end.hold && n->conn >= 0)
         node_set_state(r, n, NODE_ENDING);
     reply_node(r, n, &m);

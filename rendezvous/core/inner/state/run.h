@@ -266,6 +266,12 @@ void run_leave_instance(struct run *run);
 /* Whether that is its instance, or was; never of "". */
 bool run_had_instance(const struct run *run, const char *instance);
 
+/* Fills a message's field: all digits to a member of its last round, the name
+ * to others. */
+void run_tell_instance(const struct run *run,
+                       const struct node *n,
+                       char field[MSG_INSTANCE_LEN + 1]);
+
 /* Where it comes from, for people; "" if that is not known any more. */
 const char *run_source(const struct rdzv *r, const struct run *run);
 
