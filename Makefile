@@ -145,7 +145,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health drain_check said alive_port) \
-	$(call of,launcher/standby,standby forks policy command same_env order learn memory \
+	$(call of,launcher/standby,standby forks policy command same_env order learn \
 	prefetch runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \
 	pmix pmix_far pmix_frame pmix_nodes \
@@ -162,7 +162,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	orders marks streams proxy requeue) \
 	$(CLUSTER) \
 	$(call of,launcher/proc,guard janitor tree procfs pidfd children sweep cgroup \
-	signals oom tmpfolder aborts launch_lock) \
+	signals oom memory tmpfolder aborts launch_lock) \
 	$(call of,launcher/hw,cpus topology nvml kfd gpus)
 
 RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \

@@ -24,10 +24,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
+#include "launcher/proc/memory.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
@@ -221,7 +221,7 @@ check_strikes(struct conf *c, const struct opts *o, struct ddp_err *err)
     return conf_blame(o, OPTIONS_node_strikes, err);
 }
 
-/* "0", "512M", "4G" or "20%" of the machine's memory, in bytes. */
+/* "0", "512M", "4G" or "20%" of the memory that there is, in bytes. */
 static bool read_memory(const char *text, uint64_t *bytes)
 {
     static const char letters[] = "KMGT%";
@@ -238,9 +238,8 @@ static bool read_memory(const char *text, uint64_t *bytes)
     int shift = letter == NULL || part ? 0 : 10 * (int)(letter - letters + 1);
     if (!opts_read_int(number, 0, part ? 90 : INT64_C(1) << (50 - shift), &n))
         return false;
-    uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-                   (uint64_t)sysconf(_SC_PAGESIZE); /* neither can fail */
-    *bytes = part ? all / 100 * (uint64_t)n : (uint64_t)n << shift;
+    *bytes = part ? (uint64_t)memory_all() / 100 * (uint64_t)n
+                  : (uint64_t)n << shift;
     return true;
 }
 

@@ -33,7 +33,7 @@
 #include "launcher/standby/command.h"
 #include "launcher/standby/forks.h"
 #include "launcher/standby/learn.h"
-#include "launcher/standby/memory.h"
+#include "launcher/proc/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/policy.h"
 #include "launcher/standby/prefetch.h"

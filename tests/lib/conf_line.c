@@ -6,7 +6,7 @@
 /* links: launcher/hw/cpus */
 /* links: launcher/conf/from_cluster launcher/conf/front launcher/conf/leave */
 /* links: CLUSTER */
-/* links: launcher/proc/procfs */
+/* links: launcher/proc/procfs launcher/proc/memory launcher/proc/oom */
 /* links: rendezvous/base/mono */
 /* links: rendezvous/base/signals_name */
 /* links: launcher/hw/topology */

@@ -35,7 +35,7 @@
 
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/pidfd.h"
-#include "launcher/standby/memory.h"
+#include "launcher/proc/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/standby.h"
 #include "launcher/worker/env.h"
@@ -71,7 +71,7 @@ pid_t workers_pid(const struct workers *workers, int local_rank)
     return getpid();
 }
 
-/* In place of launcher/standby/memory: a machine with this much. */
+/* In place of launcher/proc/memory: a machine with this much. */
 static int64_t machine_free = 1000;
 
 int64_t memory_free(void)

@@ -1,5 +1,5 @@
 /* links: launcher/standby/policy launcher/standby/command */
-/* links: launcher/standby/same_env launcher/standby/memory */
+/* links: launcher/standby/same_env launcher/proc/memory */
 /* links: launcher/standby/learn launcher/proc/procfs launcher/proc/oom */
 /* links: launcher/standby/prefetch */
 /* links: rendezvous/base/err */
@@ -13,7 +13,7 @@
 
 #include "launcher/standby/command.h"
 #include "launcher/standby/learn.h"
-#include "launcher/standby/memory.h"
+#include "launcher/proc/memory.h"
 #include "launcher/standby/policy.h"
 #include "launcher/standby/prefetch.h"
 #include "launcher/standby/same_env.h"

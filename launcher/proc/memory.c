@@ -1,4 +1,4 @@
-#include "launcher/standby/memory.h"
+#include "launcher/proc/memory.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -72,16 +72,21 @@ static int64_t number_in(const char *folder, const char *name)
     return end != text && value >= 0 ? value : -1;
 }
 
-/* What this group may still take; INT64_MAX: as much as there is. */
+/* The limit of this group; -1: none. */
+static int64_t group_limit(const char *folder, bool v2)
+{
+    return number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+}
+
+/* What this group may still take; -1: as much as there is. */
 static int64_t group_free(const char *folder, bool v2)
 {
     char stat[8192];
-    int64_t most =
-        number_in(folder, v2 ? "memory.max" : "memory.limit_in_bytes");
+    int64_t most = group_limit(folder, v2);
     int64_t now =
         number_in(folder, v2 ? "memory.current" : "memory.usage_in_bytes");
     if (most < 0 || now < 0)
-        return INT64_MAX;
+        return -1;
     if (slurp_in(folder, "memory.stat", stat, sizeof(stat)))
         now -= memory_cache(stat, !v2);
     return now < most ? most - (now > 0 ? now : 0) : 0;
@@ -89,8 +94,8 @@ static int64_t group_free(const char *folder, bool v2)
 
 #define CGROUPS "/sys/fs/cgroup"
 
-/* The least of this cgroup and those above it. */
-static int64_t cgroup_free(void)
+/* The least of this cgroup and those above it; INT64_MAX: all have -1. */
+static int64_t least_of_groups(int64_t (*of_group)(const char *folder, bool v2))
 {
     char text[4096], path[600];
     int64_t least = INT64_MAX;
@@ -100,16 +105,24 @@ static int64_t cgroup_free(void)
     bool v2 = strstr(path, "memory.events") != NULL;
     while (strlen(path) > strlen(CGROUPS)) {
         *strrchr(path, '/') = '\0'; /* the file's name, then a group's */
-        int64_t free = group_free(path, v2);
-        least = free < least ? free : least;
+        int64_t here = of_group(path, v2);
+        least = here >= 0 && here < least ? here : least;
     }
     return least;
+}
+
+int64_t memory_all(void)
+{
+    int64_t of_cgroup = least_of_groups(group_limit);
+    int64_t all = (int64_t)sysconf(_SC_PHYS_PAGES) *
+                  (int64_t)sysconf(_SC_PAGESIZE); /* neither can fail */
+    return of_cgroup < all ? of_cgroup : all;
 }
 
 int64_t memory_free(void)
 {
     char text[4096];
-    int64_t of_cgroup = cgroup_free();
+    int64_t of_cgroup = least_of_groups(group_free);
     int64_t free =
         slurp("/proc/meminfo", text, sizeof(text)) ? memory_parse(text) : -1;
     return of_cgroup < free ? of_cgroup : free;

@@ -1,10 +1,11 @@
 /*
- * launcher/standby/memory: whether there is room for an importer, and whether
- * there still is. A standby must never be the reason why a job has too little
- * memory.
+ * launcher/proc/memory: how much memory this process and what it starts may
+ * have, by the machine and by the cgroups that it is in, and how much of that
+ * is free. And whether there is room for an importer of standbys, and whether
+ * there still is: a standby must never be the reason why a job has too little.
  */
-#ifndef LAUNCHER_STANDBY_MEMORY_H
-#define LAUNCHER_STANDBY_MEMORY_H
+#ifndef LAUNCHER_PROC_MEMORY_H
+#define LAUNCHER_PROC_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +13,10 @@
 
 /* What all importers of a node may take of the memory that is free. */
 #define MEMORY_SHARE 4 /* a quarter */
+
+/* The machine's memory, or the limit of this cgroup or of one above it if that
+ * is less, in bytes. */
+int64_t memory_all(void);
 
 /* The machine's free memory, or what this cgroup or one above it may still take
  * if that is less, in bytes; -1: not known. The page cache counts as free. */
