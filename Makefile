@@ -115,14 +115,14 @@ CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace 
 	round_end propose handover node_gone capacity command) \
 	$(call of,rendezvous/core/inner/state,run node office due reply strikes cause \
 	states last_lease history) \
-	$(call of,rendezvous/base,quota signals_name)
+	$(call of,rendezvous/base,signals_name)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
 CLIENT := rendezvous/client/store rendezvous/base/dial
 STORE  := rendezvous/proto/c10d rendezvous/net/allow \
 	$(call of,rendezvous/store,store table wait server requests replies \
-	process) $(call of,rendezvous/base,log_limit quota open_files)
+	process) $(call of,rendezvous/base,log_limit open_files)
 HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
 	metrics overview groups viewers page)
 SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \

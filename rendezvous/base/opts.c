@@ -160,6 +160,17 @@ static bool is_key(const struct opts_table *t, const char *name)
     return key != NULL && *key != NULL;
 }
 
+/* What to do instead of an option that is gone; NULL: there was none. */
+static const char *find_gone(const struct opts_table *t, const char *name)
+{
+    const struct opts_gone *g = t->gone;
+    size_t len = strlen(name);
+    while (g != NULL && g->name != NULL &&
+           !(strlen(g->name) == len && begins(g->name, name, len)))
+        g++;
+    return g != NULL ? g->instead : NULL;
+}
+
 static int
 unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
 {
@@ -175,6 +186,10 @@ unknown(const struct opts_table *t, const char *word, struct ddp_err *err)
     char name[NAME_MAX_LEN + 1] = "";
     if (len < sizeof(name)) /* a longer one is near to none */
         memcpy(name, word + dashes, len);
+    const char *instead = find_gone(t, name);
+    if (instead != NULL)
+        return ddp_err_set(err, DDP_E_USAGE, "option --%s is gone: %s", name,
+                           instead);
     const char *near = opts_nearest(name, names, n);
     char hint[2 * NAME_MAX_LEN + 32];
     if (is_key(t, name))

@@ -60,6 +60,13 @@ struct opts_row {
     const char *help;
 };
 
+/* An option of the release before. Who gives it is told what to do instead; the
+ * row goes with the next release. */
+struct opts_gone {
+    const char *name; /* with underscores */
+    const char *instead;
+};
+
 /* All of it constant and borrowed for the life of the process. */
 struct opts_table {
     const char *program;
@@ -83,6 +90,7 @@ struct opts_table {
     const char *const *keys; /* ends with NULL */
     const struct opts_row *rows;
     int rows_len;
+    const struct opts_gone *gone; /* ends with NULL, NULL; or NULL */
 };
 
 enum opts_source {

@@ -29,9 +29,6 @@ struct note {
     int64_t round;    /* 0: none yet */
     const char *node; /* "" if no node is meant */
     const char *text; /* what more there is to say, may be "" */
-    /* The server's: the address or the source (base/quota.h) whose doing it is;
-     * "" or NULL: not known. It is no part of the line. */
-    const char *account;
     /* stopping: how long ago the first sign was that not all went well; 0:
      * there was none. It is no part of the line. */
     int64_t detect_us;

@@ -99,9 +99,7 @@ struct rdzv_limits {
     int runs_max;
     int nodes_max; /* of all runs together */
     int conns_max;
-    /* Most of these of one source (base/quota.h). 0: all hosts are trusted, any
-     * of them may have all, and none gives way to others. */
-    int runs_share, nodes_share;
+    bool trusted;  /* all peers have the token */
     bool embedded; /* a launcher serves, and no option raises these limits */
     /* This process, 16 random digits: its epochs bear them. "": it serves no
      * run with failover. */

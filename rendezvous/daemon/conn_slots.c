@@ -1,20 +1,16 @@
 /*
  * An array of slots, a stack of the free ones, and one list of the pending ones
  * by age, youngest last. A slot goes FREE -> PENDING (take) -> JOINED (join) ->
- * FREE (free), or from PENDING to FREE. Only pending slots are in the list and
- * in the counts per source; joined ones are never looked at when a place is
- * wanted, so that no number of newcomers displaces a node.
- *
- * One host that connects without end loses its own youngest connections at
- * once, whatever time they were given: the others' places are safe. Among
- * hosts that have equally many, only age decides, by the owner's may_go.
+ * FREE (free), or from PENDING to FREE. Only pending slots are in the list;
+ * joined ones are never looked at when a place is wanted, so that no number of
+ * newcomers displaces a node. Among the pending ones age decides, by the
+ * owner's may_go.
  */
 #include "rendezvous/daemon/conn_slots.h"
 
 #include <stdlib.h>
 
 #include "rendezvous/base/err.h"
-#include "rendezvous/base/quota.h"
 
 #define LOOKS_MAX 128
 
@@ -24,7 +20,6 @@ struct conn_slots {
     int oldest, youngest; /* pending, -1: none */
     struct conn_slot *at;
     int *free;
-    struct quota *sources; /* of the pending ones */
 };
 
 struct conn_slots *conn_slots_new(int max)
@@ -38,7 +33,6 @@ struct conn_slots *conn_slots_new(int max)
     s->free = calloc((size_t)max, sizeof(s->free[0]));
     if (s->at == NULL || s->free == NULL)
         DDP_WRONG("out of memory while connection slots are made");
-    s->sources = quota_new(max);
     for (int i = max - 1; i >= 0; i--)
         s->free[s->n_free++] = i;
     return s;
@@ -48,16 +42,14 @@ void conn_slots_del(struct conn_slots *s)
 {
     if (s == NULL)
         return;
-    quota_del(s->sources);
     free(s->at);
     free(s->free);
     free(s);
 }
 
-static void become_pending(struct conn_slots *s, int i, const char *addr)
+static void become_pending(struct conn_slots *s, int i)
 {
     struct conn_slot *slot = &s->at[i];
-    slot->source = quota_take(s->sources, addr);
     slot->older = s->youngest;
     slot->younger = -1;
     if (s->youngest >= 0)
@@ -68,8 +60,7 @@ static void become_pending(struct conn_slots *s, int i, const char *addr)
     s->n_pending++;
 }
 
-struct conn_slot *
-conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr)
+struct conn_slot *conn_slots_take(struct conn_slots *s, struct conn *conn)
 {
     if (s->n_free == 0)
         return NULL;
@@ -77,15 +68,14 @@ conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr)
     ddp_assert(s->at[i].state == CONN_SLOT_FREE && conn != NULL);
     s->at[i] = (struct conn_slot){
         .magic = CONN_SLOT_MAGIC, .state = CONN_SLOT_PENDING, .conn = conn};
-    become_pending(s, i, addr);
+    become_pending(s, i);
     return &s->at[i];
 }
 
-/* Out of the list, and out of its source's count. */
+/* Out of the list. */
 static void leave_pending(struct conn_slots *s, struct conn_slot *slot)
 {
     ddp_assert(slot->state == CONN_SLOT_PENDING && s->n_pending > 0);
-    quota_drop(s->sources, slot->source);
     if (slot->older >= 0)
         s->at[slot->older].younger = slot->younger;
     else
@@ -117,47 +107,14 @@ void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
     s->free[s->n_free++] = conn_slots_index(s, slot);
 }
 
-/* The youngest of a source, which has one at least. */
-static struct conn_slot *youngest_of(struct conn_slots *s, int source)
-{
-    int i = s->youngest;
-    while (s->at[i].source != source) {
-        i = s->at[i].older;
-        ddp_assert(i >= 0); /* the source counts one */
-    }
-    return &s->at[i];
-}
-
-/* Of a source, or of any (-1). At most LOOKS_MAX are asked: a flood must not
- * cost the server more time than its author. */
-static struct conn_slot *oldest_of(struct conn_slots *s,
-                                   int source,
-                                   conn_slots_may_go *may_go,
-                                   void *ctx)
+struct conn_slot *
+conn_slots_victim(struct conn_slots *s, conn_slots_may_go *may_go, void *ctx)
 {
     int left = LOOKS_MAX;
-    for (int i = s->oldest; i >= 0 && left > 0; i = s->at[i].younger) {
-        struct conn_slot *slot = &s->at[i];
-        if (source >= 0 && slot->source != source)
-            continue;
-        if (may_go(ctx, slot))
-            return slot;
-        left--;
-    }
+    for (int i = s->oldest; i >= 0 && left > 0; i = s->at[i].younger, left--)
+        if (may_go(ctx, &s->at[i]))
+            return &s->at[i];
     return NULL;
-}
-
-struct conn_slot *conn_slots_victim(struct conn_slots *s,
-                                    const char *addr,
-                                    conn_slots_may_go *may_go,
-                                    void *ctx)
-{
-    int largest = quota_largest(s->sources, addr);
-    if (largest >= 0)
-        return youngest_of(s, largest);
-    bool has_share = !quota_within_share(s->sources, addr);
-    int own = quota_find(s->sources, addr);
-    return oldest_of(s, has_share ? own : -1, may_go, ctx);
 }
 
 struct conn_slot *conn_slots_oldest(const struct conn_slots *s)

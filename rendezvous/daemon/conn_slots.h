@@ -21,7 +21,7 @@ struct conn_slots;
 
 enum conn_slot_state {
     CONN_SLOT_FREE,    /* no connection */
-    CONN_SLOT_PENDING, /* in the list by age, and counted for its source */
+    CONN_SLOT_PENDING, /* in the list by age */
     CONN_SLOT_JOINED,  /* its peer has said who it is; the core knows it */
 };
 
@@ -37,7 +37,6 @@ struct conn_slot {
     int64_t round, steps; /* joined: in its last beat */
     int64_t since_us;     /* when it came ... */
     int64_t turn;         /* ... and in which turn of the owner's loop */
-    int source;           /* pending: where it came from (base/quota) */
     int older, younger;   /* pending: its neighbours by age, -1 ends it */
 };
 
@@ -54,10 +53,9 @@ static inline struct conn_slot *conn_slot_of(void *ctx)
 struct conn_slots *conn_slots_new(int max);
 void conn_slots_del(struct conn_slots *s); /* NULL is fine */
 
-/* A free one, which is pending now, for a connection from this address; NULL:
- * all are taken. The owner sets `server`, `since_us` and `turn`. */
-struct conn_slot *
-conn_slots_take(struct conn_slots *s, struct conn *conn, const char *addr);
+/* A free one, which is pending now; NULL: all are taken. The owner sets
+ * `server`, `since_us` and `turn`. */
+struct conn_slot *conn_slots_take(struct conn_slots *s, struct conn *conn);
 
 /* Its peer has said who it is: pending becomes joined. */
 void conn_slots_join(struct conn_slots *s, struct conn_slot *slot);
@@ -68,16 +66,11 @@ void conn_slots_free(struct conn_slots *s, struct conn_slot *slot);
 /* Whether the owner lets a pending one go. Must not touch the slots. */
 typedef bool conn_slots_may_go(void *ctx, const struct conn_slot *slot);
 
-/*
- * All are taken, and one more connection comes from this address: the pending
- * one that goes for it, or NULL. If some source has more pending ones than this
- * address's, it is the youngest of the source that has the most. Else it is the
- * oldest that may_go; of this source only, if that has its share already.
- */
-struct conn_slot *conn_slots_victim(struct conn_slots *s,
-                                    const char *addr,
-                                    conn_slots_may_go *may_go,
-                                    void *ctx);
+/* All are taken, and one more connection comes: the oldest pending one that
+ * may_go, or NULL. Only some are asked: a flood must not cost the server more
+ * time than its author. */
+struct conn_slot *
+conn_slots_victim(struct conn_slots *s, conn_slots_may_go *may_go, void *ctx);
 
 /* The oldest pending one; NULL: there is none. */
 struct conn_slot *conn_slots_oldest(const struct conn_slots *s);

@@ -35,6 +35,12 @@
 #define OPTS_DEF "rendezvous/daemon/options.def"
 #include "rendezvous/base/opts_rows.h"
 
+static const struct opts_gone gone[] = {
+    {"max_share", "without a token (--token_file) whoever comes first can have "
+                  "all of --max_runs and --max_nodes"},
+    {NULL, NULL},
+};
+
 static const struct opts_table table = {
     .program = "ddprdzvd",
     .synopsis = "[--listen=ADDRESS:PORT] [OPTION]...",
@@ -48,6 +54,7 @@ static const struct opts_table table = {
     .groups_len = GROUP_COUNT,
     .rows = rows,
     .rows_len = OPTION_COUNT,
+    .gone = gone,
 };
 
 /* "ADDRESS:PORT", "[v6]:PORT" and ":PORT" into host and port. */
@@ -256,8 +263,6 @@ conf_of(const struct opts *o, enum server_orders orders, struct tls_key *key)
     return (struct server_conf){
         .limits = {.runs_max = (int)opts_number(o, OPTION_max_runs),
                    .nodes_max = (int)opts_number(o, OPTION_max_nodes),
-                   .runs_share = (int)opts_number(o, OPTION_max_share),
-                   .nodes_share = (int)opts_number(o, OPTION_max_share),
                    .conns_max = (int)opts_number(o, OPTION_max_connections),
                    .http_max = (int)opts_number(o, OPTION_max_http)},
         .frame_max = (int)opts_number(o, OPTION_max_frame),

@@ -111,15 +111,14 @@ static bool may_go(void *ctx, const struct conn_slot *slot)
            !conn_is_proved(slot->conn);
 }
 
-struct conn_slot *
-pending_take(struct pending_conns *p, struct conn *c, const char *peer)
+struct conn_slot *pending_take(struct pending_conns *p, struct conn *c)
 {
     struct conn_slot *slot;
     /* Pending connections that hold every place must not keep nodes out. */
     if (conn_slots_used(p->slots) == conn_slots_max(p->slots) &&
-        (slot = conn_slots_victim(p->slots, peer, may_go, p)) != NULL)
+        (slot = conn_slots_victim(p->slots, may_go, p)) != NULL)
         give_place(p, slot);
-    slot = conn_slots_take(p->slots, c, peer);
+    slot = conn_slots_take(p->slots, c);
     if (slot == NULL)
         return NULL;
     slot->since_us = mono_now_us();

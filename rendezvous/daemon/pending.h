@@ -32,11 +32,10 @@ int pending_open(struct pending_conns **out,
  * as the loop runs on. */
 void pending_close(struct pending_conns *p);
 
-/* A place for a connection that was accepted just now from the address `peer`.
+/* A place for a connection that was accepted just now.
  * Another pending connection may have to go for it. NULL: all places are taken,
  * and none may go; the caller closes the connection. */
-struct conn_slot *
-pending_take(struct pending_conns *p, struct conn *c, const char *peer);
+struct conn_slot *pending_take(struct pending_conns *p, struct conn *c);
 
 /* The loop has been round once: all bytes that had come by then were read. */
 void pending_turn(struct pending_conns *p);

@@ -447,9 +447,7 @@ static void on_fd(void *ctx, int fd)
     conn_count(c, &s->counts.conn);
     conn_secure(c, s->conf.key);
     conn_limit_frames(c, PENDING_FRAME_MAX);
-    char peer[ADDR_TEXT_MAX];
-    conn_peer(c, peer);
-    struct conn_slot *slot = pending_take(s->pending, c, peer);
+    struct conn_slot *slot = pending_take(s->pending, c);
     if (slot == NULL) {
         server_log_rejected(s->log, c, REJECT_NO_ROOM,
                             "all connections that are allowed are in use");
@@ -643,10 +641,11 @@ int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err)
 static void make_parts(struct server *s, int port)
 {
     struct rdzv_before before;
-    /* A peer that has the token may use everything. */
-    struct rdzv_limits limits =
-        server_shares(&s->capacity, &s->conf.limits, s->conf.key != NULL);
-    limits.embedded = s->conf.embedded;
+    struct rdzv_limits limits = {.runs_max = s->conf.limits.runs_max,
+                                 .nodes_max = s->capacity.nodes_max,
+                                 .conns_max = s->capacity.conns_max,
+                                 .trusted = s->conf.key != NULL,
+                                 .embedded = s->conf.embedded};
     rng_id(s->incarnation);
     memcpy(limits.server, s->incarnation, MSG_VOTER_LEN); /* ends with NUL */
     struct server_log_conf log = {
@@ -745,11 +744,7 @@ void server_main(const struct server_process *p)
     struct server *s = NULL;
     struct ddp_err err;
     struct server_conf conf = {
-        .limits = {.runs_max = 16,
-                   .nodes_max = p->nodes_max,
-                   .runs_share = 75, /* its own job has one */
-                   .nodes_share = 100,
-                   .http_max = 32},
+        .limits = {.runs_max = 16, .nodes_max = p->nodes_max, .http_max = 32},
         .debug = p->debug,
         .quiet = true,
         .embedded = true,

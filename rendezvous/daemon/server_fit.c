@@ -70,24 +70,3 @@ int server_fit(struct server_capacity *capacity,
     ddp_assert(capacity->conns_max + capacity->http_max < files);
     return 0;
 }
-
-static int share_of(int all, int percent)
-{
-    if (percent == 0)
-        return all;
-    return (int)(((int64_t)all * percent + 99) / 100);
-}
-
-struct rdzv_limits server_shares(const struct server_capacity *capacity,
-                                 const struct server_limits *limits,
-                                 bool trusted)
-{
-    struct rdzv_limits all = {.runs_max = limits->runs_max,
-                              .nodes_max = capacity->nodes_max,
-                              .conns_max = capacity->conns_max};
-    if (trusted)
-        return all;
-    all.runs_share = share_of(all.runs_max, limits->runs_share);
-    all.nodes_share = share_of(all.nodes_max, limits->nodes_share);
-    return all;
-}

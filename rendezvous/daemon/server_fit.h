@@ -15,9 +15,6 @@
 struct server_limits {
     int runs_max;
     int nodes_max; /* of all runs together */
-    /* Percent of these that one source (base/quota) may have; 0: all of them.
-     * Without effect if there is a token. */
-    int runs_share, nodes_share;
     int conns_max; /* joined and pending; 0: nodes_max and some more */
     int http_max;  /* HTTP connections beside them; 0: it is not served */
 };
@@ -41,11 +38,5 @@ int server_fit(struct server_capacity *capacity,
                bool store,
                int files,
                struct ddp_err *err);
-
-/* What the core may give away of that, in all and to one source. `trusted`: all
- * peers have the token, and one source may have all. */
-struct rdzv_limits server_shares(const struct server_capacity *capacity,
-                                 const struct server_limits *limits,
-                                 bool trusted);
 
 #endif

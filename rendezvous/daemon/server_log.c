@@ -2,8 +2,8 @@
  * Two allowances: one for complaints (rejected connections, refused joins and
  * orders), which a hostile peer can cause without end, and a larger one for
  * notes about nodes, so that a thousand nodes that join at once are all told
- * of. A line that is left out starts a timer; when it fires, what was left out
- * until then is told, one line for each source.
+ * of. A line that is left out starts a timer; when it fires, how many were left
+ * out until then is told.
  */
 #include "rendezvous/daemon/server_log.h"
 
@@ -14,9 +14,8 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/conn.h"
 
-#define LOG_MAGIC 0x536c6f67u
-#define COMPLAINTS_AT_ONCE                                                     \
-    10 /* lines about what is refused, of each source ... */
+#define LOG_MAGIC          0x536c6f67u
+#define COMPLAINTS_AT_ONCE 10 /* lines about what is refused ... */
 #define COMPLAINTS_PER_SEC 2
 #define NOTES_AT_ONCE      500 /* ... and about what nodes do */
 #define NOTES_PER_SEC      2
@@ -49,10 +48,10 @@ static void on_timer(uv_timer_t *timer)
     tell_left_out(log_of(timer->data));
 }
 
-/* Whether one more line about a peer at `addr` may be logged. */
-static bool may_say(struct server_log *l, struct log_limit *h, const char *addr)
+/* Whether one more line may be logged. */
+static bool may_say(struct server_log *l, struct log_limit *h)
 {
-    if (log_limit_may(h, addr, mono_now_us()))
+    if (log_limit_may(h, mono_now_us()))
         return true;
     if (!l->closing && !uv_is_active((uv_handle_t *)&l->timer))
         (void)uv_timer_start(&l->timer, on_timer, LOG_LIMIT_TELL_US / MONO_MS,
@@ -67,7 +66,7 @@ void server_log_closed(struct server_log *l,
     char peer[ADDR_TEXT_MAX] = "";
     if (c != NULL)
         conn_peer(c, peer);
-    if (may_say(l, &l->complaints, peer))
+    if (may_say(l, &l->complaints))
         log_warnx("connection from %s closed: %s",
                   peer[0] != '\0' ? peer : "an unknown address", why);
 }
@@ -78,7 +77,7 @@ void server_log_broken(struct server_log *l,
 {
     char peer[ADDR_TEXT_MAX] = "";
     conn_peer(c, peer);
-    if (l->conf.debug || (!l->conf.quiet && may_say(l, &l->complaints, peer)))
+    if (l->conf.debug || (!l->conf.quiet && may_say(l, &l->complaints)))
         log_warnx("connection of a node at %s broke: %s", peer, why);
 }
 
@@ -95,7 +94,7 @@ void server_log_rejected(struct server_log *l,
 void server_log_stuck(struct server_log *l, const char *why)
 {
     l->conf.counts->rejected[REJECT_NOT_ACCEPTED]++;
-    if (may_say(l, &l->complaints, ""))
+    if (may_say(l, &l->complaints))
         log_warnx(
             "cannot accept connections: %s; new ones wait in the kernel's "
             "queue until a descriptor is free (ulimit -n)",
@@ -106,9 +105,8 @@ void server_log_note(struct server_log *l, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
     bool refused = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
-    if (!l->conf.debug &&
-        (l->conf.quiet || level == NOTE_DEBUG ||
-         !may_say(l, refused ? &l->complaints : &l->notes, n->account)))
+    if (!l->conf.debug && (l->conf.quiet || level == NOTE_DEBUG ||
+                           !may_say(l, refused ? &l->complaints : &l->notes)))
         return;
     char line[1024];
     note_format(n, line, sizeof(line));

@@ -1,9 +1,8 @@
 /*
  * daemon/server_log: the server's log: connections that were closed, and the
- * core's notes (core/note), a line each on stderr. Each source may cause a
- * limited number of lines (base/log_limit); how many were left out is told
- * every ten seconds. Rejected connections are counted as well, all of them. On
- * the server's loop.
+ * core's notes (core/note), a line each on stderr. The lines are limited
+ * (base/log_limit); how many were left out is told every ten seconds. Rejected
+ * connections are counted as well, all of them. On the server's loop.
  */
 #ifndef RENDEZVOUS_DAEMON_SERVER_LOG_H
 #define RENDEZVOUS_DAEMON_SERVER_LOG_H

@@ -22,7 +22,6 @@
 #include <string.h>
 
 #include "rendezvous/base/log.h"
-#include "rendezvous/base/quota.h"
 
 #define HTTPD_MAGIC 0x68747470u
 #define CONN_MAGIC  0x68636f6eu
@@ -44,7 +43,6 @@ struct httpd_conn {
     enum httpd_state state;
     struct httpd *owner;
     struct conn *conn;
-    int source;
     int64_t since_us; /* reading: when it came; else when it was answered */
     struct buf body;  /* what is left to be sent */
     struct http request;
@@ -56,7 +54,6 @@ struct httpd {
     struct httpd_conf conf;
     uv_timer_t sweep;
     struct httpd_conn *conns;
-    struct quota *sources; /* of the connections */
     int n;
     size_t bytes; /* of all bodies */
     int64_t busy_us, busy_since_us;
@@ -83,7 +80,6 @@ static void httpd_conn_free(struct httpd_conn *p)
     ddp_assert(p->owner->bytes >= buf_len(&p->body));
     p->owner->bytes -= buf_len(&p->body);
     p->owner->n--;
-    quota_drop(p->owner->sources, p->source);
     buf_free(&p->body);
     p->conn = NULL;
     p->state = HTTPD_FREE;
@@ -278,28 +274,24 @@ on_nothing(void *ctx, struct conn *c, const uint8_t *data, size_t len)
 
 static const struct conn_handler no_handler = {.on_bytes = on_nothing};
 
-/* Whether a newcomer may have its place: at once, if its source has the most
- * connections and the newcomer's has fewer. */
-static bool makes_room(const struct httpd_conn *p, int largest, int64_t now_us)
+/* Whether a newcomer may have its place. */
+static bool makes_room(const struct httpd_conn *p, int64_t now_us)
 {
-    if (p->source == largest)
-        return true;
     if (p->state == HTTPD_READING)
         return now_us >= p->since_us + ROOM_US;
     return p->state == HTTPD_FINISHING && conn_queued(p->conn) == 0 &&
            now_us >= p->since_us + LINGER_US;
 }
 
-static struct httpd_conn *find_free(struct httpd *h, const char *addr)
+static struct httpd_conn *find_free(struct httpd *h)
 {
     struct httpd_conn *oldest = NULL;
     int64_t now_us = mono_now_us();
-    int largest = quota_largest(h->sources, addr);
     for (int i = 0; i < h->conf.conns_max; i++) {
         struct httpd_conn *p = &h->conns[i];
         if (p->conn == NULL)
             return p;
-        if (makes_room(p, largest, now_us) &&
+        if (makes_room(p, now_us) &&
             (oldest == NULL || p->since_us < oldest->since_us))
             oldest = p;
     }
@@ -315,9 +307,7 @@ static void on_sweep(uv_timer_t *timer);
 
 void httpd_take(struct httpd *h, struct conn *c)
 {
-    char addr[ADDR_TEXT_MAX];
-    conn_peer(c, addr);
-    struct httpd_conn *p = find_free(h, addr);
+    struct httpd_conn *p = find_free(h);
     if (p == NULL) {
         conn_raw(c, &no_handler, h);
         send_error(h, c, 503, true);
@@ -329,7 +319,6 @@ void httpd_take(struct httpd *h, struct conn *c)
     p->state = HTTPD_READING;
     p->owner = h;
     p->conn = c;
-    p->source = quota_take(h->sources, addr);
     p->since_us = mono_now_us();
     buf_init(&p->body, HTTPD_BYTES_MAX);
     http_init(&p->request);
@@ -381,7 +370,6 @@ struct httpd *httpd_open(uv_loop_t *loop, const struct httpd_conf *conf)
     h->magic = HTTPD_MAGIC;
     h->conf = *conf;
     h->conns = conns;
-    h->sources = quota_new(conf->conns_max);
     (void)uv_timer_init(loop, &h->sweep); /* cannot fail */
     h->sweep.data = h;
     return h;
@@ -391,7 +379,6 @@ static void on_sweep_closed(uv_handle_t *handle)
 {
     struct httpd *h = httpd_of(handle->data);
     h->magic = 0;
-    quota_del(h->sources);
     free(h->conns);
     free(h);
 }

@@ -25,7 +25,6 @@
 #include <sys/socket.h>
 
 #include "rendezvous/base/log.h"
-#include "rendezvous/base/quota.h"
 #include "rendezvous/http/http.h"
 
 #define VIEWERS_MAGIC 0x76696577u
@@ -48,7 +47,6 @@ struct viewer {
     unsigned magic; /* 0 while free */
     struct viewers *owner;
     struct conn *conn;
-    int source;
     struct document *doc; /* that it takes; NULL: it is through */
     size_t at;
     bool behind;      /* a newer one is there */
@@ -63,7 +61,6 @@ struct viewers {
     uv_idle_t idle; /* runs while a document is being made */
     int open_handles;
     struct viewer at[VIEWERS_MAX];
-    struct quota *sources;
     int n;
     struct document *newest; /* kept for the pace; NULL: there is none */
     struct buf text;         /* of the one that is being made */
@@ -144,7 +141,6 @@ static void end_document(struct viewers *v, struct document *d)
 static void viewer_free(struct viewer *p)
 {
     struct viewers *v = p->owner;
-    quota_drop(v->sources, p->source);
     let_go(&p->doc);
     p->conn = NULL;
     p->magic = 0;
@@ -296,32 +292,21 @@ static const struct conn_handler handler = {
     .on_closed = on_closed,
 };
 
-static struct viewer *find_place(struct viewers *v, const char *addr)
+static struct viewer *find_place(struct viewers *v)
 {
-    struct viewer *oldest = NULL;
-    int largest = quota_largest(v->sources, addr);
-    for (int i = 0; i < v->conf.max; i++) {
-        struct viewer *p = &v->at[i];
-        if (p->conn == NULL)
-            return p;
-        if (p->source == largest &&
-            (oldest == NULL || p->since_us < oldest->since_us))
-            oldest = p;
-    }
-    if (oldest != NULL)
-        drop(oldest);
-    return oldest;
+    for (int i = 0; i < v->conf.max; i++)
+        if (v->at[i].conn == NULL)
+            return &v->at[i];
+    return NULL;
 }
 
-static void begin(struct viewer *p, struct conn *c, const char *addr)
+static void begin(struct viewer *p, struct conn *c)
 {
-    struct viewers *v = p->owner;
     int small = KERNEL_LEN;
     char head[HTTP_LINE_MAX];
     size_t len = http_head(head, 200, "text/event-stream", HTTP_ENDLESS, "");
     p->magic = VIEWER_MAGIC;
     p->conn = c;
-    p->source = quota_take(v->sources, addr);
     p->since_us = p->sent_us = mono_now_us();
     p->behind = false;
     conn_raw(c, &handler, p);
@@ -332,16 +317,14 @@ static void begin(struct viewer *p, struct conn *c, const char *addr)
 
 bool viewers_take(struct viewers *v, struct conn *c)
 {
-    char addr[ADDR_TEXT_MAX];
     int64_t now_us = mono_now_us();
     ddp_assert(!v->closing);
-    conn_peer(c, addr);
-    struct viewer *p = find_place(v, addr);
+    struct viewer *p = find_place(v);
     if (p == NULL)
         return false;
     p->owner = v;
     v->n++;
-    begin(p, c, addr);
+    begin(p, c);
     if (!v->making && now_us >= v->begun_us + v->conf.pace_us)
         begin_document(v, now_us);
     else if (v->n == 1 || (!v->making && v->newest == NULL))
@@ -382,7 +365,6 @@ struct viewers *viewers_open(uv_loop_t *loop, const struct viewers_conf *conf)
     v->conf.take_us = or_else(conf->take_us, VIEWERS_TAKE_US);
     v->conf.quiet_us = or_else(conf->quiet_us, VIEWERS_QUIET_US);
     v->begun_us = mono_now_us() - v->conf.pace_us;
-    v->sources = quota_new(VIEWERS_MAX);
     (void)uv_timer_init(loop, &v->timer); /* these two cannot fail */
     (void)uv_idle_init(loop, &v->idle);
     v->timer.data = v->idle.data = v;
@@ -396,7 +378,6 @@ static void on_handle_closed(uv_handle_t *handle)
     if (--v->open_handles > 0)
         return;
     v->magic = 0;
-    quota_del(v->sources);
     let_go(&v->newest);
     free(v);
 }

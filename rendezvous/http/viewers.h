@@ -7,8 +7,7 @@
  *
  * Time and memory are bounded: a viewer that has not taken a document within
  * VIEWERS_TAKE_US is dropped; one that is slow misses documents and gets the
- * newest. There are at most `max` viewers; if there is no place, one of the
- * address that has the most gives way to an address that has fewer.
+ * newest. There are at most `max` viewers.
  */
 #ifndef RENDEZVOUS_HTTP_VIEWERS_H
 #define RENDEZVOUS_HTTP_VIEWERS_H

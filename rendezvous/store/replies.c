@@ -46,9 +46,9 @@ static void on_left_out(uv_timer_t *timer)
     store_log_left_out(store_server_of((uv_handle_t *)timer));
 }
 
-bool store_may_log(struct store_server *s, const char *source)
+bool store_may_log(struct store_server *s)
 {
-    if (log_limit_may(&s->log_limit, source, mono_now_us()))
+    if (log_limit_may(&s->log_limit, mono_now_us()))
         return true;
     if (!s->closing && !uv_is_active((uv_handle_t *)&s->left_out))
         (void)uv_timer_start(&s->left_out, on_left_out,
@@ -66,7 +66,7 @@ static void conn_log(const struct store_conn *c, const char *why)
         (void)getnameinfo((struct sockaddr *)&sa, (socklen_t)len, host,
                           sizeof(host), port, sizeof(port),
                           NI_NUMERICHOST | NI_NUMERICSERV); /* or empty */
-    if (store_may_log(c->server, host))
+    if (store_may_log(c->server))
         log_warnx("store: connection from [%s]:%s closed: %s", host, port, why);
 }
 

@@ -67,7 +67,7 @@ static void on_turned_away(uv_handle_t *h)
 
 static void log_full(struct store_server *s)
 {
-    if (store_may_log(s, ""))
+    if (store_may_log(s))
         log_warnx("store: a connection is closed: all %u that are allowed are "
                   "in use (ulimit -n)",
                   (unsigned)s->limits.conn_max);
@@ -142,7 +142,7 @@ static void on_connection(uv_stream_t *listener, int status)
     struct store_server *s = store_server_of((uv_handle_t *)listener);
     if (status == 0)
         accept_next(s);
-    else if (store_may_log(s, ""))
+    else if (store_may_log(s))
         log_warnx("store: cannot accept a connection: %s", uv_strerror(status));
 }
 

@@ -94,7 +94,7 @@ void store_conn_feed(struct store_conn *c, const uint8_t *data, size_t len);
 /* -- replies.c ----------------------------------------------------------- */
 
 /* Whether a line about this source may be logged now; else it is counted. */
-bool store_may_log(struct store_server *s, const char *source);
+bool store_may_log(struct store_server *s);
 
 /* Logs how many lines were left out, if any were. */
 void store_log_left_out(struct store_server *s);

@@ -185,12 +185,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct play p;
     struct fuzz_in in = {data, size};
-    bool trusted = size % 2 == 0;
     struct rdzv_limits limits = {.runs_max = 3,
                                  .nodes_max = 6,
                                  .conns_max = CONNS,
-                                 .runs_share = trusted ? 0 : 2,
-                                 .nodes_share = trusted ? 0 : 5};
+                                 .trusted = size % 2 == 0};
     if (size % 3 == 0) { /* runs with failover, unless they ask for none */
         limits.embedded = true;
         msg_set(limits.server, "0000000000000001");

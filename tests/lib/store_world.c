@@ -1,6 +1,6 @@
 /* links: rendezvous/store/server rendezvous/store/requests */
 /* links: rendezvous/store/replies rendezvous/base/log_limit */
-/* links: rendezvous/base/quota rendezvous/base/open_files */
+/* links: rendezvous/base/open_files */
 /* links: rendezvous/store/store */
 /* links: rendezvous/store/table rendezvous/store/wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */

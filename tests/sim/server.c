@@ -317,6 +317,7 @@ void server_start(struct sim *s, int server)
     struct rdzv_limits limits = {.runs_max = 4,
                                  .nodes_max = SIM_AGENTS_MAX,
                                  .conns_max = CONNS_MAX + 1,
+                                 .trusted = true,
                                  .embedded = server < OUTSIDE};
     if (srv->rdzv != NULL)
         return;

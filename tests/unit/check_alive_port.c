@@ -1,6 +1,6 @@
 /* links: launcher/health/alive_port launcher/proc/aborts tests/lib/hurt */
 /* links: rendezvous/http/httpd rendezvous/http/http CONN TLS */
-/* links: rendezvous/net/addr rendezvous/net/listener rendezvous/base/quota */
+/* links: rendezvous/net/addr rendezvous/net/listener */
 /* links: PROTO BASE */
 /* libs: -luv -lcjson -ldl */
 /*

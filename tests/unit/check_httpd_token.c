@@ -1,5 +1,5 @@
 /* links: rendezvous/http/httpd rendezvous/http/http CONN */
-/* links: rendezvous/base/quota TLS rendezvous/net/addr */
+/* links: TLS rendezvous/net/addr */
 /* links: rendezvous/net/listener */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */

@@ -10,15 +10,13 @@ static const struct {
     struct note note;
     const char *line;
 } cases[] = {
-    {{NOTE_joined, "none", 3, "b", "2 of 2..4", "", 0},
+    {{NOTE_joined, "none", 3, "b", "2 of 2..4", 0},
      "run none round 3: joined node=b: 2 of 2..4"},
-    {{NOTE_joined, "none", 3, "b", "", "", 0},
-     "run none round 3: joined node=b"},
-    {{NOTE_sealed, "r", 1, "", "2 nodes", "", 0},
-     "run r round 1: sealed: 2 nodes"},
-    {{NOTE_round_over, "r", 2, "b", "node b leaves", "", 0},
+    {{NOTE_joined, "none", 3, "b", "", 0}, "run none round 3: joined node=b"},
+    {{NOTE_sealed, "r", 1, "", "2 nodes", 0}, "run r round 1: sealed: 2 nodes"},
+    {{NOTE_round_over, "r", 2, "b", "node b leaves", 0},
      "run r round 2: round over node=b: node b leaves"},
-    {{NOTE_order_refused, "", 0, "", "no run 'x'", "", 0},
+    {{NOTE_order_refused, "", 0, "", "no run 'x'", 0},
      "order refused: no run 'x'"},
 };
 

@@ -52,6 +52,9 @@ static const char *const groups[] = {"First", "Second"};
 
 static const char *const replaced[] = {"n_procs", "name", "quiet", NULL};
 
+static const struct opts_gone gone[] = {{"old_size", "use --size"},
+                                        {NULL, NULL}};
+
 static const struct opts_table table = {
     .program = "prog",
     .synopsis = "[OPTION ...] FILE",
@@ -63,6 +66,7 @@ static const struct opts_table table = {
     .groups_len = 2,
     .rows = rows,
     .rows_len = ROWS,
+    .gone = gone,
 };
 
 /* In the environment `env`, "prog" and the words of `line`. */
@@ -198,6 +202,7 @@ static const struct {
     {"", "-quiet", "unknown option -quiet; did you mean --quiet?"},
     {"", "--hepl", "unknown option --hepl; did you mean --help?"},
     {"", "--vers", "unknown option --vers; did you mean --version?"},
+    {"", "--old-size=3", "option --old-size is gone: use --size"},
     {"", "--elephant", "unknown option --elephant; see prog --help"},
     {"", "--=3", "unknown option --; see prog --help"},
     {"", "---", "unknown option ---; see prog --help"},

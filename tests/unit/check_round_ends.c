@@ -100,7 +100,8 @@ static void ready(int conn, int64_t term, int64_t code, const char *ends)
 
 static void setup(void)
 {
-    struct rdzv_limits limits = {.runs_max = 2, .nodes_max = 8, .conns_max = 8};
+    struct rdzv_limits limits = {
+        .runs_max = 2, .nodes_max = 8, .conns_max = 8, .trusted = true};
     rdzv = rdzv_new(&limits, 1);
     now_us = 1000 * MONO_S;
     end = (struct msg_end){.status = -1};

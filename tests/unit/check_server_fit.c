@@ -86,28 +86,6 @@ START_TEST(test_fit_promises_no_more_descriptors_than_there_are)
 }
 END_TEST
 
-/* A share is rounded up, and who has a token is trusted with all. */
-START_TEST(test_fit_limits_one_source_to_its_share)
-{
-    struct server_limits limits = {
-        .runs_max = 16, .runs_share = 1, .nodes_share = 75};
-    struct server_capacity capacity = {.conns_max = 158, .nodes_max = 119};
-    struct rdzv_limits all = server_shares(&capacity, &limits, false);
-    ck_assert_int_eq(all.runs_max, 16);
-    ck_assert_int_eq(all.nodes_max, 119);
-    ck_assert_int_eq(all.conns_max, 158);
-    ck_assert_int_eq(all.runs_share, 1);
-    ck_assert_int_eq(all.nodes_share, 90);
-    limits.nodes_share = 0;
-    all = server_shares(&capacity, &limits, false);
-    ck_assert_int_eq(all.nodes_share, 119);
-    all = server_shares(&capacity, &limits, true);
-    ck_assert_int_eq(all.nodes_max, 119);
-    ck_assert_int_eq(all.runs_share, 0);
-    ck_assert_int_eq(all.nodes_share, 0);
-}
-END_TEST
-
 START_TEST(test_fit_raises_the_limit_of_open_files)
 {
     struct rlimit lim = {.rlim_cur = 100, .rlim_max = 300};
@@ -127,7 +105,6 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_loop_test(tc, test_fit_gives_what_there_is_room_for, 0, FITS_LEN);
     tcase_add_test(tc, test_fit_promises_no_more_descriptors_than_there_are);
-    tcase_add_test(tc, test_fit_limits_one_source_to_its_share);
     suite_add_tcase(s, tc);
     TCase *limits = tcase_create("limits");
     tcase_set_tags(limits, "fast setrlimit");

@@ -1,5 +1,5 @@
 /* links: rendezvous/http/viewers rendezvous/http/http CONN */
-/* links: rendezvous/base/quota rendezvous/net/listener TLS */
+/* links: rendezvous/net/listener TLS */
 /* links: rendezvous/net/addr tests/unit/http_hand */
 /* links: rendezvous/proto/frame rendezvous/proto/msg rendezvous/base/err */
 /* links: rendezvous/base/log rendezvous/base/buf rendezvous/base/mono */

@@ -267,10 +267,7 @@ void new_server(void)
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
     msg_set(limits.server, server_id);
     limits.embedded = embedded_server;
-    if (strangers_may_join) {
-        limits.runs_share = limits.runs_max;
-        limits.nodes_share = limits.nodes_max;
-    }
+    limits.trusted = !strangers_may_join;
     rdzv_del(rdzv);
     rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
 }

@@ -60,8 +60,6 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
         r->n_buckets *= 2;
     r->buckets = xcalloc(r->n_buckets, sizeof(int));
     r->boots = xcalloc(nodes_max, sizeof(r->boots[0]));
-    r->node_sources = quota_new(limits->nodes_max);
-    r->run_sources = quota_new(limits->runs_max);
     r->due = due_new(limits->runs_max);
     r->moved = moved_new();
     r->witnesses = witness_new();
@@ -100,8 +98,6 @@ void rdzv_del(struct rdzv *r)
     free(r->conn_node);
     free(r->buckets);
     free(r->boots);
-    quota_del(r->node_sources);
-    quota_del(r->run_sources);
     due_del(r->due);
     moved_del(r->moved);
     witness_del(r->witnesses);
@@ -267,7 +263,6 @@ static void expire_lease(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     bool hosts = n->hosts;
-    r->account = node_source(r, n);
     node_expired(r, n);
     if (hosts && run->state != RUN_FREE)
         run->host_is_silent = true;
@@ -314,7 +309,6 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
         if (run->state == RUN_FREE)
             continue;
         rdzv_touch(r, run);
-        r->account = run_source(r, run);
         if (run->state == RUN_ENDED && r->now_us >= run->end.forget_at_us)
             run_forget(r, run);
         else
@@ -342,19 +336,6 @@ int rdzv_owed(const struct rdzv *r)
 }
 
 /* -- the step -------------------------------------------------------------- */
-
-/* Whose doing an event is. */
-static const char *account_of(const struct rdzv *r, const struct rdzv_event *ev)
-{
-    if (ev->kind == RDZV_TICK || ev->kind == RDZV_ENDING)
-        return "";
-    ddp_assert(ev->conn >= 0 && ev->conn < r->limits.conns_max);
-    const struct node *n = node_at(r, r->conn_node[ev->conn]);
-    ddp_assert(n == NULL || (n->state != NODE_FREE && n->conn == ev->conn));
-    if (n != NULL)
-        return node_source(r, n);
-    return ev->peer_addr != NULL ? ev->peer_addr : "";
-}
 
 /* The run of the node at a connection. A message that changes nothing of a node
  * may still change its run. */
@@ -433,7 +414,6 @@ void rdzv_step(struct rdzv *r,
     if (r->began_us == 0)
         r->began_us = ev->now_us;
     r->out = out;
-    r->account = account_of(r, ev);
     if (r->ending)
         step_ending(r, ev);
     else

@@ -61,7 +61,7 @@ for form in '' "$port" host: "host:99999" "host:1x" "[::1]29400" ::1 \
 done
 # Values beyond what each limit may be are refused, by its name and its range.
 for option in max_nodes=0 max_nodes=100001 max_runs=0 max_runs=4097 \
-    max_runs=x max_runs= max_share=0 max_share=101 max_connections=-1 \
+    max_runs=x max_runs= max_connections=-1 \
     max_connections=1000001 max_frame=32767 max_frame=65537 max_http=-1 \
     max_http=1025; do
     background bad "$DDPRDZVD" --listen="127.0.0.1:$port" --$option

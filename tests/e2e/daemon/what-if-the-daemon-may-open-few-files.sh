@@ -15,7 +15,7 @@ for n in $(seq 4 39); do
 done
 # The limit is the daemon's alone.
 background d sh -c 'ulimit -n 200 && exec "$@"' sh \
-    "$DDPRDZVD" --listen="127.0.0.1:$port" --max_share=100
+    "$DDPRDZVD" --listen="127.0.0.1:$port"
 wait_for 'serving on port' d.err
 has 'at most 119 nodes can join, not 16384: raise the limit of open files, which is 200' d.err
 cat >many.py <<'PY'

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A daemon with 200 descriptors, flooded from a machine in each protocol in turn,
-# and then left with none at all: does nobody's lease run out, do new nodes and
-# /healthz get in at once, does it use no time when nothing comes, and say why?
+# and then left with none at all: does nobody's lease run out, do new nodes get in at
+# once (and /healthz, unless HTTP is flooded), does it use no time when nothing comes,
+# and say why?
 # limit: 60
 # alone: one core floods, another one answers
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -58,10 +59,13 @@ joins()
 for kind in silent ours tls http c10d; do
     flood $kind
     joins beside_$kind 3000
-    (in_machine a python3 -c 'from urllib.request import urlopen
+    # A flood of HTTP may fill HTTP's own places, but no others.
+    if [ $kind != http ]; then
+        (in_machine a python3 -c 'from urllib.request import urlopen
 print(urlopen("http://10.77.0.1:29500/healthz", timeout=30).read().decode())') \
-        >healthz.out 2>healthz.err || fail "no healthz beside $kind"
-    has ok healthz.out
+            >healthz.out 2>healthz.err || fail "no healthz beside $kind"
+        has ok healthz.out
+    fi
     flood_ends $kind
 done
 # What nobody could foresee: there are fewer than it was promised.
@@ -84,7 +88,7 @@ has_not 'lease' b.err
 [ "$(grep -c 'connection from .* closed' d.err)" -le 80 ] ||
     fail 'strangers fill the log'
 # Told every ten seconds.
-wait_for 'more lines about 10.77.0.4 were left out' d.err 30
+wait_for 'more lines were left out' d.err 30
 open_gate
 ends_with 0 a
 ends_with 0 b

@@ -77,7 +77,6 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                  .mpi = (enum msg_mpi)j->mpi},
         .failover = claim_wants_failover(r, j),
         .opened_us = r->now_us,
-        .source = quota_take(r->run_sources, ev->peer_addr),
         .recovery = {.roll_at_us = MONO_NEVER},
         .head = -1,
         .tail = -1,
@@ -130,11 +129,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     }
     if (claim_wants_failover(r, j) && !claim_is_sound(r, run, j, conn))
         return NULL;
-    if (!join_is_within_share(r, run, ev))
-        return NULL;
-    bool is_member = j->round > 0 && j->group_rank >= 0 &&
-                     j->state != MSG_STATE_NONE && j->instance[0] != '\0';
-    if (!capacity_make(r, run, ev->peer_addr, is_member)) {
+    if (!capacity_make(r, run)) {
         char limits[CAPACITY_TEXT_MAX];
         capacity_text(r, limits);
         join_refuse(r, conn, j, DDP_E_NOMEM,
@@ -191,7 +186,6 @@ static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
     *run = (struct run){.state = RUN_GATHER,
                         .born_us = MONO_NEVER,
                         .opened_us = r->now_us,
-                        .source = -1,
                         .head = -1,
                         .tail = -1};
     msg_set(run->id, j->run);

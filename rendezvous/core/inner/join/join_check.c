@@ -295,36 +295,3 @@ bool join_agrees(struct rdzv *r,
         return true;
     return false;
 }
-
-/* -- shares ---------------------------------------------------------------- */
-
-/* A source that may have all slots is told that all are taken. */
-static bool is_over(int have, int share, int all)
-{
-    return share > 0 && share < all && have >= share;
-}
-
-bool join_is_within_share(struct rdzv *r,
-                          const struct run *run,
-                          const struct rdzv_event *ev)
-{
-    const struct rdzv_limits *max = &r->limits;
-    char source[SOURCE_TEXT_MAX];
-    int runs = quota_count_of(r->run_sources, ev->peer_addr);
-    int nodes = quota_count_of(r->node_sources, ev->peer_addr);
-    bool too_many_runs =
-        run == NULL && is_over(runs, max->runs_share, max->runs_max);
-    bool too_many_nodes = is_over(nodes, max->nodes_share, max->nodes_max);
-    if (!too_many_runs && !too_many_nodes)
-        return true;
-    quota_source_of(ev->peer_addr, source);
-    join_refuse(r, ev->conn, &ev->msg->join, DDP_E_NOMEM,
-                "%s has %d of %d %s here already; the others are for other "
-                "addresses (%s)",
-                source, too_many_runs ? runs : nodes,
-                too_many_runs ? max->runs_max : max->nodes_max,
-                too_many_runs ? "runs" : "nodes",
-                max->embedded ? "a launcher serves here; ddprdzvd takes more"
-                              : "ddprdzvd --max_share");
-    return false;
-}

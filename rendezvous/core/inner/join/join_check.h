@@ -28,10 +28,4 @@ bool join_agrees(struct rdzv *r,
                  const struct msg_join *j,
                  int conn);
 
-/* Whether its address may have one more node, and one more run where `run` is
- * NULL. */
-bool join_is_within_share(struct rdzv *r,
-                          const struct run *run,
-                          const struct rdzv_event *ev);
-
 #endif

@@ -136,7 +136,7 @@ static bool has_run(const struct rdzv *r, const struct run *run)
 /* Who may join has the token, or an option says that all hosts are trusted. */
 static bool are_trusted(const struct rdzv *r)
 {
-    return r->limits.nodes_share == 0;
+    return r->limits.trusted;
 }
 
 /* Of a run of which nothing is known here, or nothing that still counts, or

@@ -9,17 +9,12 @@
 #include "rendezvous/core/inner/state/node.h"
 
 /*
- * Makes sure that there is a free slot for a node of that address in `run`. If
- * `run` is NULL, a slot for a run of its own as well (capacity_free_run). If
- * the tables are full, something gives way: what ended, what is deserted, and
- * at last what has no round yet and belongs to a source that holds more than
- * that address; while the server is new, for a member of a round, to any.
- * False: the join does not fit; then nothing has changed.
+ * Makes sure that there is a free slot for a node in `run`. If `run` is NULL, a
+ * slot for a run of its own as well (capacity_free_run). If the tables are
+ * full, what ended or is deserted gives way. False: the join does not fit; then
+ * nothing has changed.
  */
-bool capacity_make(struct rdzv *r,
-                   const struct run *run,
-                   const char *addr,
-                   bool is_member);
+bool capacity_make(struct rdzv *r, const struct run *run);
 
 /* The limits in a message: the options that raise them, if there are any. */
 #define CAPACITY_TEXT_MAX 80

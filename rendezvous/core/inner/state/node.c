@@ -31,11 +31,6 @@ static int node_index(const struct rdzv *r, const struct node *n)
     return (int)(n - r->nodes);
 }
 
-const char *node_source(const struct rdzv *r, const struct node *n)
-{
-    return quota_text(r->node_sources, n->source);
-}
-
 /* -- the table by agent id, the run's list, the counts ------------------- */
 
 void node_init(struct rdzv *r)
@@ -182,7 +177,6 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     *n = (struct node){
         .state = NODE_WAITING,
         .run = run_index(r, run),
-        .source = quota_take(r->node_sources, ev->peer_addr),
         .conn = -1,
         .wants_members = j->members != 0,
         .nproc = (int)j->nproc,
@@ -231,7 +225,6 @@ void node_remove(struct rdzv *r, struct node *n)
     *link = n->hash_next;
     list_remove(r, run, i);
     run->count[n->state]--;
-    quota_drop(r->node_sources, n->source);
     n->state = NODE_FREE;
     n->hash_next = r->free_node;
     r->free_node = i;

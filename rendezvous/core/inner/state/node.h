@@ -44,7 +44,6 @@ enum node_state {
 struct node {
     enum node_state state;
     int run;
-    int source;      /* of its first connection */
     int conn;        /* -1: absent, its connection broke ... */
     int64_t away_us; /* ... then */
     int prev, next;  /* in the run's list, by arrival; -1 ends it */
@@ -183,9 +182,6 @@ void node_set_long_out(struct rdzv *r, struct node *n, bool long_out);
 /* Its lease is to end no later than so long from now: for a node that has no
  * workers, whose loss can hurt nobody. */
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us);
-
-/* Where it comes from, for people. */
-const char *node_source(const struct rdzv *r, const struct node *n);
 
 /* Whether a numeric address is one that only its own host reaches. */
 bool node_is_loopback(const char *addr);

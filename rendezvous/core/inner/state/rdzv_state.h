@@ -6,7 +6,6 @@
 #ifndef RENDEZVOUS_CORE_INNER_STATE_RDZV_STATE_H
 #define RENDEZVOUS_CORE_INNER_STATE_RDZV_STATE_H
 
-#include "rendezvous/base/quota.h"
 #include "rendezvous/core/inner/state/due.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/ranks.h"
@@ -69,10 +68,8 @@ struct rdzv {
                        lost by now (round_roll.h) */
     int64_t noted[NOTE_COUNT]; /* how often each thing was told */
     int64_t charged;           /* restarts, of all runs */
-    struct quota *node_sources, *run_sources;
     /* For the step that runs: */
     int64_t now_us;
-    const char *account; /* whose doing it is: a source or an address */
     const struct rdzv_actions *out;
 };
 

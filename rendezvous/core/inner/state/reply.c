@@ -92,7 +92,6 @@ void note(struct rdzv *r,
         .round = run != NULL ? run->round.number : 0,
         .node = node,
         .text = text,
-        .account = r->account,
     };
     emit(r, &(struct rdzv_action){.kind = RDZV_NOTE, .conn = -1, .note = &n});
 }

@@ -42,11 +42,6 @@ bool run_can_grow(const struct run *run)
            run->round.group_world < run->conf.nodes_max;
 }
 
-const char *run_source(const struct rdzv *r, const struct run *run)
-{
-    return run->source < 0 ? "" : quota_text(r->run_sources, run->source);
-}
-
 /* -- its instances --------------------------------------------------------- */
 
 void run_leave_instance(struct run *run)
@@ -102,20 +97,11 @@ bool run_end_is_known(const struct rdzv *r, const struct run *run)
            (office_end_is_known(&run->office) && !may_run_on(r, run));
 }
 
-/* It takes nothing from those of its source any more. */
-static void run_drop_source(struct rdzv *r, struct run *run)
-{
-    if (run->source >= 0)
-        quota_drop(r->run_sources, run->source);
-    run->source = -1;
-}
-
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     rdzv_touch(r, run);
     office_abandon(&run->office); /* no round follows the end */
     run->state = RUN_ENDED;
-    run_drop_source(r, run);
     run->end.msg = *end;
     msg_set(run->end.msg.instance, run->instance);
     run->end.at_us = r->now_us;
@@ -170,7 +156,6 @@ void run_forget(struct rdzv *r, struct run *run)
     note(r, NOTE_forgotten, run, "", "%s", "");
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
-    run_drop_source(r, run);
     rdzv_touch(r, run);
     run->state = RUN_FREE;
 }

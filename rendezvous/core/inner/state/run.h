@@ -200,7 +200,6 @@ struct former {
 
 struct run {
     enum run_state state;
-    int source; /* of its first node; -1 once it has ended */
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     int64_t born_us;               /* when it had that; NEVER: not known */
@@ -271,9 +270,6 @@ bool run_had_instance(const struct run *run, const char *instance);
 void run_tell_instance(const struct run *run,
                        const struct node *n,
                        char field[MSG_INSTANCE_LEN + 1]);
-
-/* Where it comes from, for people; "" if that is not known any more. */
-const char *run_source(const struct rdzv *r, const struct run *run);
 
 /*
  * Tells all nodes that the run is over. `end` is copied. It is final once every

@@ -84,7 +84,6 @@ void states_check_node(const struct rdzv *r, const struct node *n)
 static void check_any(const struct run *run)
 {
     const struct budget *b = &run->budget;
-    ddp_assert((run->source >= 0) == (run->state != RUN_ENDED));
     ddp_assert(b->window_us > 0 || b->used <= b->max);
     ddp_assert(b->crash_loop == 0 || run->state == RUN_ENDED ||
                b->no_progress < b->crash_loop);
