@@ -196,8 +196,8 @@ START_TEST(test_pmix_workers_get_their_variables)
     BEGIN(0, 1, "");
     const char *v = variables(0, 1);
     ck_assert_ptr_nonnull(strstr(v, "PMIX_RANK=1\n"));
-    ck_assert_ptr_nonnull(strstr(
-        v, "PMIX_NAMESPACE=ddprun_0123456789abcdef_7\n"));
+    ck_assert_ptr_nonnull(
+        strstr(v, "PMIX_NAMESPACE=ddprun_0123456789abcdef_7\n"));
     ck_assert_ptr_nonnull(strstr(v, "FAKE_RANKS=raw:0,1\n"));
     ck_assert_ptr_nonnull(strstr(variables(0, 0), "PMIX_RANK=0\n"));
     ck_assert_int_gt(mpi_helper(nodes[0].mpi, MPI_HELPER_PMIX), 0);
