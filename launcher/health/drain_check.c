@@ -1,9 +1,9 @@
 /*
- * Happy path: the timer forks a helper, which executes the command with a
- * memory file as its stdout and stderr. Its end comes by SIGCHLD: with exit
- * code 0 the node stays, with 1 on_drain_due is called. The timer then waits
- * for the next turn. The first one is at random, so that the nodes of a job do
- * not ask their scheduler at the same moment.
+ * Happy path: the timer forks a helper, which executes the command and keeps
+ * the end of its output in a memory file (said_run). Its end comes by SIGCHLD:
+ * with exit code 0 the node stays, with 1 on_drain_due is called. The timer
+ * then waits for the next turn. The first one is at random, so that the nodes
+ * of a job do not ask their scheduler at the same moment.
  *
  * Failure modes: the command ends in another way, does not end within
  * --health_timeout, or cannot be started. The node stays, since an operator's
@@ -78,19 +78,15 @@ struct drain_check *drain_check_new(uv_loop_t *loop,
     return d;
 }
 
-__attribute__((noreturn)) static void check_main(const struct helper_fds *fds,
-                                                 const void *arg)
+__attribute__((noreturn)) static void check(const void *arg)
 {
     const struct conf *conf = arg;
-    (void)setpgid(0, 0); /* its children are killed with it */
-    if (dup2(fds->chan, STDOUT_FILENO) < 0 ||
-        dup2(fds->chan, STDERR_FILENO) < 0)
-        _exit(ddp_code_exit(DDP_E_NOMEM));
-    helper_take_signals();
-    (void)execl("/bin/sh", "sh", "-c", conf->drain_check, (char *)NULL);
-    (void)dprintf(STDERR_FILENO, "cannot execute /bin/sh: %s\n",
-                  strerror(errno));
-    _exit(127);
+    said_shell(conf->drain_check);
+}
+
+static void check_main(const struct helper_fds *fds, const void *arg)
+{
+    said_run(fds->chan, check, arg);
 }
 
 static int start_helper(struct drain_check *d, struct ddp_err *err)

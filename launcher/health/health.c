@@ -3,11 +3,11 @@
  * may block it for ever: NVML hangs in the driver when a GPU is lost, and the
  * user's command can do anything.
  *
- * health_start() forks the helper, with a memory file (memfd) as its stdout and
- * stderr, and starts a timer. The helper checks the GPUs, then executes the
- * command, and exits with 0 if the node is fit. The loop sees its end by
- * SIGCHLD and calls health_helper_ended(), which reads the last line of the
- * file as the reason and calls on_checked.
+ * health_start() forks the helper, with a memory file (memfd) for what the
+ * check prints, and starts a timer. A child of the helper (said_run) checks the
+ * GPUs, then executes the command, and exits with 0 if the node is fit. The
+ * loop sees its end by SIGCHLD and calls health_helper_ended(), which reads the
+ * last line of the file as the reason and calls on_checked.
  *
  * If the helper cannot be started, or runs too long, the timer calls on_checked
  * with the node unfit. The helper's process group is killed in each case, so
@@ -88,33 +88,27 @@ struct look {
     pid_t pids[HEALTH_PIDS_MAX];
 };
 
-__attribute__((noreturn)) static void look_main(const struct helper_fds *fds,
-                                                const void *arg)
+__attribute__((noreturn)) static void check_node(const void *arg)
 {
-    int fd = fds->chan;
     const struct look *look = arg;
     char why[300];
-    (void)setpgid(0, 0); /* its children are killed with it */
-    if (dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0) {
-        (void)dprintf(fd, "cannot take the output of the health check: %s\n",
-                      strerror(errno));
-        _exit(ddp_code_exit(DDP_E_NOMEM));
-    }
-    helper_take_signals();
     const char *visible = look->conf->gpus[0] != '\0'
                               ? look->conf->gpus
                               : getenv("CUDA_VISIBLE_DEVICES");
     if (look->conf->gpu_health_check &&
         !gpu_health(visible, true, look->since_us, look->pids, look->n, why,
                     sizeof(why))) {
-        (void)dprintf(fd, "%s\n", why);
+        (void)dprintf(STDERR_FILENO, "%s\n", why);
         _exit(1);
     }
     if (look->conf->health_check[0] == '\0')
         _exit(0);
-    (void)execl("/bin/sh", "sh", "-c", look->conf->health_check, (char *)NULL);
-    (void)dprintf(fd, "cannot execute /bin/sh: %s\n", strerror(errno));
-    _exit(127);
+    said_shell(look->conf->health_check);
+}
+
+static void look_main(const struct helper_fds *fds, const void *arg)
+{
+    said_run(fds->chan, check_node, arg);
 }
 
 /* -- the end of a check ---------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +102,10 @@ static const struct {
     {"echo a; echo the disk is full >&2; exit 3", false,
      "the disk is full (the health check ended with exit code 3)"},
     {"kill -9 $$", false, "the health check was killed by SIGKILL"},
+    {"head -c 3000000 /dev/zero | tr '\\0' '\\n'; echo hot; exit 3", false,
+     "hot [the end of 2929 KiB] (the health check ended with exit code 3)"},
+    /* What it leaves behind is not waited for. */
+    {"echo a; setsid sleep 60 & exit 0", true, "a"},
 };
 
 START_TEST(test_health_tells_how_the_check_ended)
@@ -112,6 +117,21 @@ START_TEST(test_health_tells_how_the_check_ended)
     ck_assert_int_eq(health_helper(health), 0);
 }
 END_TEST
+
+/* Of the memory file that this process has for what the check prints. */
+static blkcnt_t blocks_of_the_output(void)
+{
+    char link[64], name[64];
+    struct stat st;
+    for (int fd = 3; fd < 64; fd++) {
+        (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(link, name, sizeof(name) - 1);
+        name[n > 0 ? n : 0] = '\0';
+        if (strstr(name, "ddprun-health") != NULL && fstat(fd, &st) == 0)
+            return st.st_blocks;
+    }
+    return 0;
+}
 
 /* And all that it started is killed. */
 START_TEST(test_health_check_has_a_time_limit)
@@ -128,6 +148,31 @@ START_TEST(test_health_check_has_a_time_limit)
     int status = 0;
     ck_assert_int_eq(waitpid(left, &status, 0), left);
     ck_assert(WIFSIGNALED(status));
+}
+END_TEST
+
+/* The memory that all of the processes have together does not grow. */
+START_TEST(test_health_check_that_prints_for_ever_takes_no_memory)
+{
+    int64_t began_us = mono_now_us();
+    conf.health_timeout_us = 2 * MONO_S;
+    (void)snprintf(conf.health_check, sizeof(conf.health_check), "yes hot");
+    told = 0;
+    health_start(health, nobody, 0);
+    blkcnt_t blocks = 0;
+    while (told == 0 && mono_now_us() < began_us + 30 * MONO_S) {
+        blkcnt_t now = blocks_of_the_output();
+        blocks = now > blocks ? now : blocks;
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        reap();
+        (void)usleep(1000);
+    }
+    ck_assert_int_eq(told, 1);
+    ck_assert_int_gt(blocks, 0);
+    ck_assert_int_le(blocks, 128); /* of 512 bytes: a page, be it of 64 KiB */
+    ck_assert_msg(strncmp(reason, "hot [the end of ", 16) == 0 &&
+                      strstr(reason, "took longer than 2 s") != NULL,
+                  "%s", reason);
 }
 END_TEST
 
@@ -172,7 +217,7 @@ END_TEST
 
 START_TEST(test_health_is_unfit_and_says_why_whatever_call_of_it_fails)
 {
-    hurt_each("helper1", 2, run, NULL, "fcntl dup2");
+    hurt_each("helper1", 2, run, NULL, "fcntl dup2 pipe2 signalfd fork");
 }
 END_TEST
 
@@ -188,6 +233,7 @@ int main(void)
     tcase_add_loop_test(tc, test_health_tells_how_the_check_ended, 0,
                         sizeof(ends) / sizeof(ends[0]));
     tcase_add_test(faults, test_health_check_has_a_time_limit);
+    tcase_add_test(tc, test_health_check_that_prints_for_ever_takes_no_memory);
     tcase_add_test(tc, test_health_stop_tells_nothing);
     tcase_add_test(faults,
                    test_health_is_unfit_and_says_why_whatever_call_fails);
