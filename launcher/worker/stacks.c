@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@
 #define THREADS_MAX 256 /* of one process; more are counted only */
 #define YAMA_FILE   "/proc/sys/kernel/yama/ptrace_scope"
 #define TOOL_S      10
+#define TOOL_BYTES  (4 * 1024 * 1024) /* more than any worker's stacks */
 
 /* -- /proc ----------------------------------------------------------------- */
 
@@ -161,13 +163,17 @@ exec_tool(int fd, pid_t pid, enum tool tool)
 {
     char number[16], open_call[96];
     bool python = tool == TOOL_NATIVE_AND_PYTHON;
+    off_t before = lseek(fd, 0, SEEK_END);
+    const rlim_t end = TOOL_BYTES + (before > 0 ? (rlim_t)before : 0);
+    const struct rlimit most = {.rlim_cur = end, .rlim_max = end};
     (void)snprintf(number, sizeof(number), "%d", (int)pid);
     (void)snprintf(open_call, sizeof(open_call),
                    "set $fd = (int)open(\"/proc/%d/fd/%d\", %d)",
                    (int)getppid(), fd, O_WRONLY | O_APPEND | O_CLOEXEC);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     helper_take_signals();
-    (void)alarm(TOOL_S); /* outlives execve(2) */
+    (void)alarm(TOOL_S);                  /* outlives execve(2) ... */
+    (void)setrlimit(RLIMIT_FSIZE, &most); /* ... as does this */
     (void)dup2(fd, STDOUT_FILENO);
     (void)dup2(fd, STDERR_FILENO);
     (void)unsetenv("DEBUGINFOD_URLS"); /* no downloads */
@@ -202,7 +208,9 @@ static bool run_tool(int fd, pid_t pid, enum tool tool)
     if (child > 0 && WIFSIGNALED(status))
         (void)dprintf(fd, "  (the debugger was killed by signal %d (%s)%s)\n",
                       WTERMSIG(status), signals_name(WTERMSIG(status)),
-                      WTERMSIG(status) == SIGALRM ? ": it took too long" : "");
+                      WTERMSIG(status) == SIGALRM   ? ": it took too long"
+                      : WTERMSIG(status) == SIGXFSZ ? ": it printed too much"
+                                                    : "");
     return child > 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == 127);
 }
 
