@@ -150,8 +150,8 @@ void agent_on_office(struct step *s, const struct msg_office *office)
     int order = agent_epoch_order(&e, &a->vote.promised);
     if (order < 0 || is_bound(a, &e) || was_left(a, office, &e)) {
         agent_note(s, NOTE_stale,
-                   "a server of epoch %lld asks for obedience; this node obeys "
-                   "epoch %lld",
+                   "a server of term %lld asks for obedience; this node obeys "
+                   "term %lld",
                    (long long)e.count, (long long)a->vote.promised.count);
         return;
     }

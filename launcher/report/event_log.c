@@ -302,7 +302,8 @@ void event_log_taken_over(struct event_log *j,
     conf_place_text(j->conf, t->from.target, t->from.which, before);
     struct event e;
     begin(j, &e, EVENT_LOG_taken_over, now_us);
-    add_int(&e, "epoch", t->to.epoch.count);
+    add_int(&e, "term", t->to.epoch.count);
+    add_int(&e, "epoch", t->to.epoch.count); /* the old name */
     add_text(&e, "server", server);
     add_text(&e, "before", before);
     if (e.wanted)

@@ -132,7 +132,8 @@ static void add_takeover(struct json *j, const struct event_log *event_log)
     conf_place_text(conf, t->to.target, t->to.which, to);
     conf_place_text(conf, t->from.target, t->from.which, from);
     json_open(j, "last_takeover", '{');
-    json_int(j, "epoch", t->to.epoch.count);
+    json_int(j, "term", t->to.epoch.count);
+    json_int(j, "epoch", t->to.epoch.count); /* the old name */
     json_text(j, "server", to);
     json_text(j, "before", from);
     json_micros(j, "gap_s", t->gap_us);

@@ -213,7 +213,7 @@ static bool describe_takeover(const struct conf *conf,
         (void)snprintf(times, sizeof(times), /* messages: ok, 2 or more */
                        "%d times, at last ", t->count);
     (void)snprintf(text, size, /* may be cut */
-                   "%sfrom %s by %s (epoch %lld), after %s without a server",
+                   "%sfrom %s by %s (term %lld), after %s without a server",
                    times, from, to, (long long)t->to.epoch.count,
                    seconds(t->gap_us, gap));
     return true;

@@ -94,7 +94,7 @@ struct status_node {
     bool votes;     /* with failover */
     int serve_port; /* where its launcher would serve; 0: nowhere */
     bool connected, hosts;
-    bool failed_first; /* in the last round in which a worker failed */
+    bool failed_first; /* in this round: one of its workers, before others */
     int64_t step;      /* the least one of its workers; -1: not known */
     int64_t lease_us, uptime_us;
 };

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/signals_name.h"
@@ -97,7 +98,30 @@ void fact_restarts(const cJSON *run, struct fact *out)
         (void)say(out, tint, "%lld of %lld", (long long)used, (long long)max);
 }
 
+void fact_rate(const cJSON *run, struct fact *out)
+{
+    double rate = field_number(field_of(run, "progress"), "steps_per_s", -1);
+    if (rate >= 0 && rate < 1e9)
+        (void)say(out, TINT_NONE, "%.3g", rate);
+    else
+        (void)say(out, TINT_NONE, "-");
+}
+
+void fact_share(const cJSON *run, struct fact *out)
+{
+    double share = field_number(field_of(run, "goodput"), "share", -1);
+    if (share >= 0 && share <= 1)
+        (void)say(out, TINT_NONE, "%.1f %%", 100 * share);
+    else
+        (void)say(out, TINT_NONE, "-");
+}
+
 /* -- cells of a node ------------------------------------------------------- */
+
+void fact_agent(const cJSON *node, struct fact *out)
+{
+    (void)say(out, TINT_NONE, "%.8s", field_text(node, "agent"));
+}
 
 bool fact_well(const cJSON *node)
 {
@@ -123,6 +147,27 @@ void fact_ranks(const cJSON *node, struct fact *out)
     else
         (void)say(out, TINT_NONE, "%lld-%lld", (long long)base,
                   (long long)(base + nproc - 1));
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bool fact_namesakes(const cJSON *nodes)
+{
+    size_t n = field_count(nodes), i = 0;
+    const char **names = calloc(n + 1, sizeof(names[0]));
+    bool found = false;
+    const cJSON *node;
+    if (names == NULL)
+        return true; /* no harm: the ids are shown */
+    cJSON_ArrayForEach(node, nodes) names[i++] = field_text(node, "name");
+    qsort(names, n, sizeof(names[0]), compare_texts);
+    for (i = 1; i < n; i++)
+        found |= strcmp(names[i - 1], names[i]) == 0;
+    free(names);
+    return found;
 }
 
 /* -- sentences ------------------------------------------------------------- */
@@ -190,16 +235,15 @@ bool fact_failover(const cJSON *run, struct fact *out)
     long long voters = field_whole(x, "voters", 0);
     long long here = field_whole(x, "here", 0);
     long long answer = field_whole(x, "answer", 0);
-    long long epoch = field_whole(x, "epoch", 0);
+    long long term = field_whole(x, "term", 0);
     const char *s = voters == 1 ? "s" : "";
     if (!cJSON_IsObject(x))
         return false;
     if (field_true(x, "may_act") && voters == 0)
-        return say(out, TINT_NONE, "epoch %lld, no round has voters yet",
-                   epoch);
+        return say(out, TINT_NONE, "term %lld, no round has voters yet", term);
     if (field_true(x, "may_act"))
-        return say(out, TINT_NONE, "epoch %lld, %lld of %lld voter%s answer%s",
-                   epoch, answer, voters, fact_plural(voters), s);
+        return say(out, TINT_NONE, "term %lld, %lld of %lld voter%s answer%s",
+                   term, answer, voters, fact_plural(voters), s);
     if (field_true(x, "in_office"))
         return say(out, TINT_BAD,
                    "no majority: %lld of %lld voter%s answer%s, half are "

@@ -20,8 +20,13 @@ void fact_state(const cJSON *run, struct fact *out);
 void fact_nodes(const cJSON *run, struct fact *out);    /* "3 of 2:4" */
 void fact_world(const cJSON *run, struct fact *out);    /* "32"; "-" */
 void fact_restarts(const cJSON *run, struct fact *out); /* "1 of 3 in 1 h" */
+void fact_rate(const cJSON *run, struct fact *out);     /* steps a second */
+void fact_share(const cJSON *run, struct fact *out);    /* goodput; "97.7 %" */
+void fact_agent(const cJSON *node, struct fact *out);   /* 8 digits */
 void fact_ranks(const cJSON *node, struct fact *out);   /* "8-15"; "-" */
 
+/* Whether two nodes of a list have one name: their agents tell them apart. */
+bool fact_namesakes(const cJSON *nodes);
 bool fact_well(const cJSON *node); /* runs, is done, or is a spare */
 enum ctl_tint fact_node_tint(const cJSON *node);
 const char *fact_plural(int64_t n);

@@ -82,24 +82,6 @@ static void cell_run_step(const cJSON *run, struct fact *out)
     number_cell(field_of(run, "progress"), "step", 0, out);
 }
 
-static void cell_rate(const cJSON *run, struct fact *out)
-{
-    double rate = field_number(field_of(run, "progress"), "steps_per_s", -1);
-    if (rate >= 0 && rate < 1e9)
-        cell(out, TINT_NONE, "%.3g", rate);
-    else
-        cell(out, TINT_NONE, "-");
-}
-
-static void cell_goodput(const cJSON *run, struct fact *out)
-{
-    double share = field_number(field_of(run, "goodput"), "share", -1);
-    if (share >= 0 && share <= 1)
-        cell(out, TINT_NONE, "%.1f %%", 100 * share);
-    else
-        cell(out, TINT_NONE, "-");
-}
-
 static void cell_rank(const cJSON *node, struct fact *out)
 {
     number_cell(node, "group_rank", 0, out);
@@ -170,8 +152,8 @@ static const struct column run_columns[] = {
     {{"NODES", false, false}, 0, fact_nodes},
     {{"WORLD", true, false}, 60, fact_world},
     {{"STEP", true, false}, 0, cell_run_step},
-    {{"STEPS/S", true, false}, 72, cell_rate},
-    {{"GOODPUT", true, false}, 56, cell_goodput},
+    {{"STEPS/S", true, false}, 72, fact_rate},
+    {{"GOODPUT", true, false}, 56, fact_share},
     {{"RESTARTS", false, false}, 72, fact_restarts},
     {{"UP", false, false}, 90, cell_up},
 };
@@ -180,6 +162,7 @@ static const struct column run_columns[] = {
 static const struct column node_columns[] = {
     {{"RANK", true, false}, 0, cell_rank},
     {{"NODE", false, true}, 0, cell_name},
+    {{"AGENT", false, false}, 0, fact_agent},
     {{"STATE", false, false}, 0, cell_state},
     {{"NOTE", false, false}, 60, cell_note},
     {{"RANKS", false, false}, 0, fact_ranks},
@@ -221,6 +204,18 @@ choose_columns(struct list *l, const struct column *all, int n, int width)
         l->columns[l->n_columns] = all[i].shown;
         l->cells[l->n_columns++] = all[i].cell;
     }
+}
+
+/* Names that two nodes have need more. */
+static void choose_node_columns(struct list *l, const cJSON *nodes, int width)
+{
+    struct column some[NODE_COLUMNS];
+    bool agents = fact_namesakes(nodes);
+    int n = 0;
+    for (int i = 0; i < NODE_COLUMNS; i++)
+        if (agents || node_columns[i].cell != fact_agent)
+            some[n++] = node_columns[i];
+    choose_columns(l, some, n, width);
 }
 
 /* The rows from `first` on, as many as there is room for but `most` at most,
@@ -461,10 +456,11 @@ static void put_sentences(struct sheet *s, const cJSON *run, bool all)
     put_goodput(s, run);
     put_fact(s, fact_repeated, run);
     put_fact(s, fact_progress, run);
-    if (!amiss)
-        put_fact(s, fact_failover, run);
     put_fact(s, fact_last_round, run);
-    put_fact(s, fact_successors, run);
+    if (all && !amiss)
+        put_fact(s, fact_failover, run);
+    if (all)
+        put_fact(s, fact_successors, run);
 }
 
 /* -- the picture ----------------------------------------------------------- */
@@ -529,7 +525,7 @@ static void put_nodes(struct picture *p, const cJSON *run, struct sheet *s)
 {
     struct list nodes = {.n = 0};
     sort_nodes(&nodes, field_of(run, "nodes_list"), p->sort);
-    choose_columns(&nodes, node_columns, NODE_COLUMNS, s->style->width);
+    choose_node_columns(&nodes, field_of(run, "nodes_list"), s->style->width);
     p->page = s->left > 2 ? (size_t)s->left - 1 : 1;
     size_t most = nodes.n > p->page ? nodes.n - p->page : 0;
     if (p->first > most)

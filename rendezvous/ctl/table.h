@@ -9,7 +9,7 @@
 
 #include "rendezvous/ctl/text.h"
 
-#define CTL_COLUMNS_MAX 10
+#define CTL_COLUMNS_MAX 11
 
 struct ctl_column {
     const char *head;

@@ -68,17 +68,23 @@ static void put_facts(const struct ctl_view *v, const cJSON *run, FILE *f)
 {
     static const struct {
         bool (*say)(const cJSON *run, struct fact *out);
-        bool live; /* only of a run that has not ended */
+        bool live;   /* only of a run that has not ended */
+        bool detail; /* only with --all, if nothing is amiss */
     } facts[] = {
-        {fact_end, false},       {fact_what, true},     {fact_failover, true},
-        {fact_successors, true}, {fact_waiting, true},  {fact_goodput, false},
-        {fact_repeated, false},  {fact_failure, false},
+        {fact_end, false, false},     {fact_what, true, false},
+        {fact_failover, true, true},  {fact_successors, true, true},
+        {fact_waiting, true, false},  {fact_progress, true, false},
+        {fact_goodput, false, false}, {fact_repeated, false, false},
+        {fact_failure, false, false},
     };
     bool live = !field_is(run, "state", "ended");
     struct fact fact;
-    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
-        if ((live || !facts[i].live) && facts[i].say(run, &fact))
+    for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++) {
+        if ((!live && facts[i].live) || !facts[i].say(run, &fact))
+            continue;
+        if (v->all || !facts[i].detail || fact.tint != TINT_NONE)
             ctl_put(&v->style, f, fact.tint, "  %s", fact.text);
+    }
 }
 
 /* -- its nodes ------------------------------------------------------------- */
@@ -110,7 +116,7 @@ static void add_node(struct ctl_table *t, const cJSON *node, bool with_agent)
         ctl_table_add(t, TINT_NONE, "-");
     ctl_table_add(t, TINT_NONE, "%s", field_text(node, "name"));
     if (with_agent)
-        ctl_table_add(t, TINT_NONE, "%.8s", field_text(node, "agent"));
+        add_fact(t, fact_agent, node);
     add_state(t, node);
     add_fact(t, fact_ranks, node);
     ctl_table_add(t, TINT_NONE, "%s", field_text(node, "addr"));
@@ -128,27 +134,6 @@ static const struct ctl_column node_columns_agent[] = {
     {"STATE", false, false}, {"RANKS", false, false}, {"ADDRESS", false, true},
     {"UP", false, false},
 };
-
-static int compare_texts(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static bool has_namesakes(const cJSON *list, size_t n)
-{
-    const char **names = calloc(n + 1, sizeof(names[0]));
-    size_t i = 0;
-    bool found = false;
-    const cJSON *node;
-    if (names == NULL)
-        return true; /* no harm: the ids are shown */
-    cJSON_ArrayForEach(node, list) names[i++] = field_text(node, "name");
-    qsort(names, n, sizeof(names[0]), compare_texts);
-    for (i = 1; i < n; i++)
-        found |= strcmp(names[i - 1], names[i]) == 0;
-    free(names);
-    return found;
-}
 
 /* Whether it is among those for which there is room: so many that are not well,
  * and so many that are. */
@@ -196,7 +181,7 @@ put_nodes(const struct ctl_view *v, const cJSON *run, size_t room, FILE *f)
     const cJSON *node;
     size_t n = field_count(list);
     size_t ill = 0;
-    bool agents = has_namesakes(list, n);
+    bool agents = fact_namesakes(list);
     cJSON_ArrayForEach(node, list) ill += !fact_well(node);
     if (v->all || n <= room + 1) /* the line that it would take says more */
         room = n;

@@ -107,7 +107,8 @@ static void write_office(struct json *j, const struct status_office *o)
     if (!o->on)
         return;
     json_open(j, "failover", '{');
-    json_int(j, "epoch", o->epoch);
+    json_int(j, "term", o->epoch);
+    json_int(j, "epoch", o->epoch); /* the old name */
     json_bool(j, "in_office", o->held);
     json_bool(j, "may_act", o->may_act);
     json_int(j, "voters", o->voters);
@@ -136,8 +137,10 @@ static void write_round(struct json *j,
 {
     json_open(j, NULL, '{');
     json_int(j, "round", t->number);
-    if (t->epoch > 0)
-        json_int(j, "epoch", t->epoch);
+    if (t->epoch > 0) {
+        json_int(j, "term", t->epoch);
+        json_int(j, "epoch", t->epoch); /* the old name */
+    }
     json_seconds(j, "sealed_unix", unix_us - age_us);
     json_int(j, "nodes", t->nodes);
     if (t->world_size > 0)

@@ -467,7 +467,7 @@ static void put_taken(const struct past *p, FILE *f)
     if (p->n_taken == 0)
         return;
     fputs("<section><h2>Take-overs</h2>\n<div class=wide><table>\n<tr><th>when "
-          "(UTC)</th><th>told by</th><th class=n>epoch</th><th>server</th><th>"
+          "(UTC)</th><th>told by</th><th class=n>term</th><th>server</th><th>"
           "before</th><th class=n>without one</th></tr>\n",
           f);
     for (size_t i = first; i < p->n_taken; i++) {

@@ -173,8 +173,8 @@ START_TEST(test_view_of_runs_that_wait_or_ended)
 }
 END_TEST
 
-#define FAILOVER(epoch, in_office, may_act, here, answer)                      \
-    ",\"failover\":{\"epoch\":" #epoch ",\"in_office\":" #in_office            \
+#define FAILOVER(term, in_office, may_act, here, answer)                       \
+    ",\"failover\":{\"term\":" #term ",\"in_office\":" #in_office              \
     ",\"may_act\":" #may_act ",\"voters\":3,\"here\":" #here                   \
     ",\"answer\":" #answer "}"
 
@@ -188,10 +188,13 @@ START_TEST(test_view_of_a_run_with_failover_says_who_votes)
     (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
     ck_assert_int_eq(show(json), 3);
     (void)lines_fit(&view.style, page);
-    ck_assert(has("  epoch 2, 2 of 3 voters answer\n"));
+    ck_assert(!has("term 2") && !has("epoch")); /* a detail */
     ck_assert(has("  no majority: 1 of 3 voters answer, half are needed\n"));
     ck_assert(has("  this server does not have the run: 1 of 3 voters are "
                   "here, more than half"));
+    view.all = true;
+    ck_assert_int_eq(show(json), 3);
+    ck_assert(has("  term 2, 2 of 3 voters answer\n"));
 }
 END_TEST
 
@@ -211,9 +214,23 @@ START_TEST(test_view_of_a_run_with_failover_says_who_is_next)
                 "n1", "10.0.0.2", false) "," VOTER("n2", "fd00::3", false)));
     (void)snprintf(json, sizeof(json), HEAD "%s]}", a);
     ck_assert_int_eq(show(json), 1);
+    ck_assert(!has("would be served"));
+    view.all = true;
+    ck_assert_int_eq(show(json), 1);
     (void)lines_fit(&view.style, page);
     ck_assert(
         has("  would be served next at 10.0.0.2:29500, [fd00::3]:29500\n"));
+}
+END_TEST
+
+/* Found by outsiders: how far it is was on the page alone. */
+START_TEST(test_view_of_a_run_says_its_step)
+{
+    ck_assert_int_eq(
+        show(HEAD RUN("a", "active",
+                      ",\"progress\":{\"step\":40,\"steps_per_s\":2.5}") "]}"),
+        1);
+    ck_assert(has("  step 40, 2.5 a second\n"));
 }
 END_TEST
 
@@ -464,6 +481,7 @@ int main(void)
     tcase_add_test(tc, test_view_of_runs_that_wait_or_ended);
     tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_votes);
     tcase_add_test(tc, test_view_of_a_run_with_failover_says_who_is_next);
+    tcase_add_test(tc, test_view_of_a_run_says_its_step);
     tcase_add_test(tc, test_view_between_two_rounds_shows_nothing_old);
     tcase_add_test(tc, test_view_shows_agents_where_names_are_the_same);
     tcase_add_test(tc, test_view_sums_many_nodes_up);

@@ -290,7 +290,8 @@ START_TEST(test_overview_has_ended_runs_last)
                               .conn = CONNS - 1,
                               .msg = &order,
                               .peer_addr = "127.0.0.1",
-                              .here_addr = "127.0.0.1"});
+                              .here_addr = "127.0.0.1",
+                              .trusted = true});
     msg_set(like.run, "b");
     round_of(1);
     look();

@@ -61,8 +61,9 @@ static void rounds_are_shown(void)
     same_number(shown_round(0), "restart_s", 4);
     same_number(shown_round(1), "ran_s", 2);
     ck_assert(!cJSON_HasObjectItem(shown_round(1), "ended"));
-    ck_assert(cJSON_IsTrue(field(shown_node(0, 1), "failed_first")));
-    ck_assert(!cJSON_HasObjectItem(shown_node(0, 0), "failed_first"));
+    /* It runs again, as the others do. */
+    for (int i = 0; i < 3; i++)
+        ck_assert(!cJSON_HasObjectItem(shown_node(0, i), "failed_first"));
 }
 
 static void metrics_are_shown(void)
@@ -121,6 +122,8 @@ START_TEST(test_status_tells_where_the_time_went)
     fail_worker(2, 1);
     now_us += 3 * MONO_S;
     phase_is("restart");
+    ck_assert(cJSON_IsTrue(field(shown_node(0, 1), "failed_first")));
+    ck_assert(!cJSON_HasObjectItem(shown_node(0, 0), "failed_first"));
     for (int i = 1; i <= 3; i++)
         ready(i, 1);
     now_us += MONO_S;

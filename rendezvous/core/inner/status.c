@@ -404,6 +404,7 @@ void status_node(const struct rdzv *r,
         .connected = n->conn >= 0,
         .hosts = n->hosts,
         .failed_first = run->report.last.round > 0 &&
+                        run->report.last.round == run->round.number &&
                         strcmp(run->report.last.agent, n->agent) == 0,
         .step = placed ? n->pace.steps - 1 : -1,
         .lease_us = lease_us > 0 ? lease_us : 0,

@@ -518,7 +518,7 @@ void claim_promise(struct rdzv *r,
     struct epoch epoch = epoch_make(p->epoch, p->epoch_id);
     if (run->office.state == OFFICE_SEEKS ||
         epoch_cmp(&epoch, &run->office.epoch) != 0) {
-        note(r, NOTE_stale, run, n->name, "promise of epoch %lld",
+        note(r, NOTE_stale, run, n->name, "promise of term %lld",
              (long long)p->epoch);
         return;
     }

@@ -213,7 +213,7 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     if (to == NULL)
         return;
     if (is_new)
-        note(r, NOTE_moved, run, "", "to %s, epoch %lld", to->addr,
+        note(r, NOTE_moved, run, "", "to %s, term %lld", to->addr,
              (long long)to->epoch.count);
     if (run == NULL || !is_given_up(r, run, to))
         return;

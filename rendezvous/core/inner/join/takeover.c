@@ -244,7 +244,7 @@ static void win(struct rdzv *r, struct run *run)
     office_win(o);
     if (run->state == RUN_CANDIDATE)
         take_over(r, run);
-    note(r, NOTE_took_office, run, "", "epoch %lld, %d of %d voters are here%s",
+    note(r, NOTE_took_office, run, "", "term %lld, %d of %d voters are here%s",
          (long long)o->epoch.count, office_count_here(o), o->sets[OFFICE_NOW].n,
          by_word ? "; the other one is dead, and accepted no later round" : "");
     if (run->state != RUN_ENDED)
