@@ -132,8 +132,7 @@ OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
 	table text top picture screen here page report) $(call of,rendezvous/http,http page) \
 	$(call of,rendezvous/past,line past page) \
-	$(call of,rendezvous/core,goodput goodput_json) \
-	rendezvous/net/server_mark
+	$(call of,rendezvous/core,goodput goodput_json)
 
 CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
 	hostlist hosts hostfile cpu_bind whole_step)

@@ -12,6 +12,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/fields.h"
 #include "rendezvous/ctl/here.h"
 #include "rendezvous/ctl/page.h"
 #include "rendezvous/ctl/report.h"
@@ -465,26 +466,84 @@ static int check_order(const struct ctl_words *l,
     return 0;
 }
 
-/*
- * Without --endpoint, and if nothing is at the default one: the ports of the
- * servers that this user runs here. Returns how many; 0: there is an endpoint
- * to ask; -1: nothing is anywhere.
- */
-static int look_here(const struct ctl *c, int ports[CTL_HERE_MAX])
+struct look_at {
+    int live;     /* runs that have not ended; -1: it does not say */
+    char who[80]; /* which server answers */
+};
+
+static void look_at(struct ctl *c, const struct ctl_place *p, struct look_at *l)
 {
-    int64_t deadline_us = mono_now_us() + c->timeout_us;
-    if (c->line.o.value[OPTION_endpoint].source != OPTS_FROM_DEFAULT ||
-        ctl_here_answers(DEFAULT_PORT, deadline_us))
+    struct ctl_peer peer = {.port = p->port, .key = c->peer.key};
+    struct ctl_answer a = {.body = NULL};
+    struct ddp_err err;
+    const cJSON *run;
+    cJSON *status = NULL;
+    *l = (struct look_at){.live = -1};
+    (void)snprintf(peer.host, sizeof(peer.host), "%s", p->host); /* fits */
+    if (ctl_resolve(&peer, c->timeout_us, &err) == 0 &&
+        ctl_status_ask(&peer, NULL, false, c->timeout_us, &a, &err) == 0)
+        status = ctl_view_parse(a.body, a.len, &err);
+    free(a.body);
+    if (status == NULL && err.code == DDP_E_CONFIG) { /* it wants a token */
+        l->live = 1;
+        (void)snprintf(l->who, sizeof(l->who), /* may be cut */
+                       "%.63s:%d", p->host, p->port);
+    }
+    if (status == NULL)
+        return;
+    l->live = 0;
+    (void)snprintf(l->who, sizeof(l->who), "%s", /* may be cut */
+                   field_text(status, "incarnation"));
+    cJSON_ArrayForEach(run, field_of(status, "runs")) l->live +=
+        !field_is(run, "state", "ended");
+    cJSON_Delete(status);
+}
+
+/* Leaves those out at which nothing runs, and all but one of one server's. */
+static int choose_places(struct ctl *c, struct ctl_place *at, int n)
+{
+    static struct look_at seen[CTL_HERE_MAX];
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        bool known = false;
+        look_at(c, &at[i], &seen[kept]);
+        for (int k = 0; k < kept; k++)
+            known |= strcmp(seen[k].who, seen[kept].who) == 0;
+        if (seen[kept].live > 0 && !known)
+            at[kept++] = at[i];
+    }
+    return kept;
+}
+
+/*
+ * Without --endpoint, and if nothing runs at the default one: where the jobs of
+ * this user are served that have a launcher on this host, be it elsewhere.
+ * Returns how many; 0: there is an endpoint to ask; -1: nothing is anywhere.
+ */
+static int look_here(struct ctl *c, struct ctl_place at[CTL_HERE_MAX])
+{
+    static const struct ctl_place home = {.host = "localhost",
+                                          .port = DEFAULT_PORT};
+    struct look_at seen = {.live = 0};
+    if (c->line.o.value[OPTION_endpoint].source != OPTS_FROM_DEFAULT)
         return 0;
-    int n = ctl_here_ports(ports, deadline_us);
-    return n > 0 ? n : -1;
+    bool answers =
+        ctl_here_answers(DEFAULT_PORT, mono_now_us() + c->timeout_us);
+    if (answers)
+        look_at(c, &home, &seen);
+    if (seen.live != 0)
+        return 0;
+    int n = ctl_here_find(at);
+    if (n > 1 || answers)
+        n = choose_places(c, at, n);
+    return n > 0 ? n : answers ? 0 : -1;
 }
 
 static int complain_of_none(void)
 {
-    log_warnx("no rendezvous at localhost:%d, and no job of yours serves one "
-              "on this host: give --endpoint=HOST[:PORT], the --rdzv_endpoint "
-              "of the job",
+    log_warnx("no rendezvous at localhost:%d, and no job of yours is on this "
+              "host: give --endpoint=HOST[:PORT], the --rdzv_endpoint of the "
+              "job",
               DEFAULT_PORT);
     return ddp_code_exit(DDP_E_UNREACHABLE);
 }
@@ -514,17 +573,20 @@ static bool is_for_all(const struct ctl *c, const struct verb *v)
            c->line.o.value[OPTION_watch].source != OPTS_FROM_LINE;
 }
 
-static int complain_of_several(const int *ports, int n)
+static int complain_of_several(const struct ctl_place *at, int n)
 {
-    char list[CTL_HERE_MAX * 16], one[16];
+    char list[CTL_HERE_MAX * 80], one[80];
     size_t len = 0;
     for (int i = 0; i < n; i++) {
-        (void)snprintf(one, sizeof(one), " %d", ports[i]); /* fits */
+        bool v6 = strchr(at[i].host, ':') != NULL;
+        (void)snprintf(one, sizeof(one), " %s%.60s%s:%d",
+                       v6 ? "[" : "", /* fits */
+                       at[i].host, v6 ? "]" : "", at[i].port);
         memcpy(list + len, one, strlen(one) + 1);
         len += strlen(one);
     }
-    log_warnx("%d rendezvous servers of yours run on this host: choose one by "
-              "--endpoint=localhost:PORT; the ports are%s",
+    log_warnx("jobs of yours on this host have %d rendezvous servers: choose "
+              "one by --endpoint=HOST:PORT; they are%s",
               n, list);
     return ddp_code_exit(DDP_E_USAGE);
 }
@@ -541,12 +603,15 @@ static int run_verb(struct ctl *c, const struct verb *v)
 }
 
 /* The status of the first that did not go well. */
-static int
-run_at_each(struct ctl *c, const struct verb *v, const int *ports, int n)
+static int run_at_each(struct ctl *c,
+                       const struct verb *v,
+                       const struct ctl_place *at,
+                       int n)
 {
     int status = 0;
     for (int i = 0; i < n; i++) {
-        c->peer.port = ports[i];
+        c->peer.port = at[i].port;
+        (void)snprintf(c->peer.host, sizeof(c->peer.host), "%.63s", at[i].host);
         if (i > 0)
             (void)putchar('\n');
         (void)fflush(stdout); /* if that fails, what comes next says so */
@@ -611,7 +676,7 @@ int main(int argc, char *argv[])
 {
     static struct ctl c;
     struct ddp_err err;
-    int ports[CTL_HERE_MAX];
+    static struct ctl_place at[CTL_HERE_MAX];
     log_init("ddpctl");
     (void)signal(SIGPIPE, SIG_IGN);
     if (read_line(&c.line, argc, argv, &err) != 0) {
@@ -630,12 +695,12 @@ int main(int argc, char *argv[])
         return ddp_code_exit(err.code);
     }
     c.timeout_us = opts_number(&c.line.o, OPTION_timeout);
-    int n = v->run == do_report ? 0 : look_here(&c, ports);
+    int n = v->run == do_report ? 0 : look_here(&c, at);
     int status = 0;
     if (n > 1 && !is_for_all(&c, v))
-        status = complain_of_several(ports, n);
+        status = complain_of_several(at, n);
     else if (n > 0)
-        status = run_at_each(&c, v, ports, n);
+        status = run_at_each(&c, v, at, n);
     else if (n < 0 && v->run != do_page) /* which waits for one */
         status = complain_of_none();
     else

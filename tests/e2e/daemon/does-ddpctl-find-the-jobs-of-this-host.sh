@@ -1,8 +1,8 @@
 #!/bin/sh
 # A job on one node serves its rendezvous at any free port: does ddpctl without
 # --endpoint find it; show two such jobs and ask which one is meant before it gives
-# an order; pass over what a dead server left; and say so if there is none? A daemon
-# at the default port is asked first. An endpoint that is given as a run's name is told.
+# an order; and say so if there is none? A daemon at the default port is asked first
+# if anything runs there. An endpoint that is given as a run's name is told.
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 # Nobody else's servers are in there.
@@ -24,7 +24,7 @@ ask()
 for verb in status top 'end x'; do
     # shellcheck disable=SC2086 # a verb and its word
     ask 69 $verb
-    has 'no rendezvous at localhost:29400, and no job of yours serves one on this host: give --endpoint' ctl.out
+    has 'no rendezvous at localhost:29400, and no job of yours is on this host: give --endpoint' ctl.out
     lines 1 . ctl.out
 done
 
@@ -49,14 +49,19 @@ has_not 'did you mean' ctl.out
 
 background two "$DDPRUN" --rdzv_id=second sh -c 'echo >there.2; exec sleep 60'
 eventually 30 test -e there.2
-: >/dev/shm/ddprun-server_0_1
 ask 0 status
 has '^first  *active' ctl.out
 has '^second  *active' ctl.out
 lines 2 '^localhost:[0-9]*: rendezvous' ctl.out
 ask 2 end first
-has '2 rendezvous servers of yours run on this host' ctl.out
+has 'jobs of yours on this host have 2 rendezvous servers' ctl.out
 
 daemon it 29400
+ask 0 status # nothing runs there
+has '^first  *active' ctl.out
+background three "$DDPRUN" --rdzv_id=third --rdzv_endpoint=localhost:29400 \
+    sh -c 'echo >there.3; exec sleep 60'
+eventually 30 test -e there.3
 ask 0 status
-has '^nothing runs on localhost:29400' ctl.out
+has '^third  *active' ctl.out
+lines 1 '^localhost:[0-9]*: rendezvous' ctl.out
