@@ -50,7 +50,7 @@ struct owned {
     enum owner by;
 };
 
-struct look {
+struct ctl_search {
     struct owned *sockets;
     int n_sockets;
     uint8_t listens[65536 / 8]; /* ports at which any process of ours does */
@@ -58,7 +58,7 @@ struct look {
     int n;
 };
 
-static void take_sockets(struct look *l, const char *pid, enum owner by)
+static void take_sockets(struct ctl_search *l, const char *pid, enum owner by)
 {
     char path[300], to[64];
     (void)snprintf(path, sizeof(path), "/proc/%.20s/fd", pid); /* fits */
@@ -102,7 +102,7 @@ static bool is_of_our_network(const char *pid)
            its.st_ino == ours.st_ino && its.st_dev == ours.st_dev;
 }
 
-static void take_process(struct look *l, const char *pid)
+static void take_process(struct ctl_search *l, const char *pid)
 {
     char path[64], name[32];
     struct stat st;
@@ -116,7 +116,7 @@ static void take_process(struct look *l, const char *pid)
         take_sockets(l, pid, OWNER_DAEMON);
 }
 
-static void take_processes(struct look *l)
+static void take_processes(struct ctl_search *l)
 {
     DIR *dir = opendir("/proc");
     if (dir == NULL)
@@ -175,7 +175,7 @@ static bool print_addr(const char *hex, char text[64])
            inet_ntop(n == 4 ? AF_INET6 : AF_INET, word, text, 64) != NULL;
 }
 
-static void add(struct look *l, const char *host, unsigned port)
+static void add(struct ctl_search *l, const char *host, unsigned port)
 {
     for (int i = 0; i < l->n; i++)
         if (l->at[i].port == (int)port && strcmp(l->at[i].host, host) == 0)
@@ -187,7 +187,7 @@ static void add(struct look *l, const char *host, unsigned port)
                    host); /* fits */
 }
 
-static const struct owned *owner_of(const struct look *l, uint64_t inode)
+static const struct owned *owner_of(const struct ctl_search *l, uint64_t inode)
 {
     for (int i = 0; i < l->n_sockets; i++)
         if (l->sockets[i].inode == inode)
@@ -197,7 +197,7 @@ static const struct owned *owner_of(const struct look *l, uint64_t inode)
 
 /* Rows are read twice: who listens must be known before who is connected. */
 static void
-take_row(struct look *l, const struct tcp_row *row, bool connections)
+take_row(struct ctl_search *l, const struct tcp_row *row, bool connections)
 {
     char host[64];
     const struct owned *o = owner_of(l, row->inode);
@@ -216,7 +216,7 @@ take_row(struct look *l, const struct tcp_row *row, bool connections)
         add(l, host, row->port);
 }
 
-static void take_rows(struct look *l, const char *path, bool connections)
+static void take_rows(struct ctl_search *l, const char *path, bool connections)
 {
     char line[512];
     struct tcp_row row;
@@ -238,9 +238,9 @@ static int compare(const void *a, const void *b)
 
 int ctl_here_find(struct ctl_place at[CTL_HERE_MAX])
 {
-    static struct look l;
-    l = (struct look){.at = at,
-                      .sockets = calloc(SOCKETS_MAX, sizeof(l.sockets[0]))};
+    static struct ctl_search l;
+    l = (struct ctl_search){
+        .at = at, .sockets = calloc(SOCKETS_MAX, sizeof(l.sockets[0]))};
     if (l.sockets == NULL)
         return 0;
     take_processes(&l);

@@ -466,19 +466,20 @@ static int check_order(const struct ctl_words *l,
     return 0;
 }
 
-struct look_at {
+struct ctl_seen {
     int live;     /* runs that have not ended; -1: it does not say */
     char who[80]; /* which server answers */
 };
 
-static void look_at(struct ctl *c, const struct ctl_place *p, struct look_at *l)
+static void
+look_at(struct ctl *c, const struct ctl_place *p, struct ctl_seen *l)
 {
     struct ctl_peer peer = {.port = p->port, .key = c->peer.key};
     struct ctl_answer a = {.body = NULL};
     struct ddp_err err;
     const cJSON *run;
     cJSON *status = NULL;
-    *l = (struct look_at){.live = -1};
+    *l = (struct ctl_seen){.live = -1};
     (void)snprintf(peer.host, sizeof(peer.host), "%s", p->host); /* fits */
     if (ctl_resolve(&peer, c->timeout_us, &err) == 0 &&
         ctl_status_ask(&peer, NULL, false, c->timeout_us, &a, &err) == 0)
@@ -502,7 +503,7 @@ static void look_at(struct ctl *c, const struct ctl_place *p, struct look_at *l)
 /* Leaves those out at which nothing runs, and all but one of one server's. */
 static int choose_places(struct ctl *c, struct ctl_place *at, int n)
 {
-    static struct look_at seen[CTL_HERE_MAX];
+    static struct ctl_seen seen[CTL_HERE_MAX];
     int kept = 0;
     for (int i = 0; i < n; i++) {
         bool known = false;
@@ -524,7 +525,7 @@ static int look_here(struct ctl *c, struct ctl_place at[CTL_HERE_MAX])
 {
     static const struct ctl_place home = {.host = "localhost",
                                           .port = DEFAULT_PORT};
-    struct look_at seen = {.live = 0};
+    struct ctl_seen seen = {.live = 0};
     if (c->line.o.value[OPTION_endpoint].source != OPTS_FROM_DEFAULT)
         return 0;
     bool answers =
