@@ -17,7 +17,7 @@
 
 #include "launcher/cluster/table_priv.h"
 
-#define PORT_USUAL 29500
+#define PORT_USUAL 29500 /* of a job without an id */
 
 /* -- a list of hosts ------------------------------------------------------- */
 
@@ -110,21 +110,6 @@ static enum cluster_rank rank_of(const struct cluster_env *env,
     return row->rank;
 }
 
-/* A number that is the same on all nodes and mostly differs between jobs:
- * ids of jobs count upwards. */
-static int port_of(const char *id)
-{
-    unsigned n = 2166136261u; /* FNV-1a of a name */
-    if (id[0] == '\0')
-        return PORT_USUAL;
-    for (const char *p = id; *p != '\0'; p++)
-        n = (n ^ (unsigned char)*p) * 16777619u;
-    size_t digits = strspn(id, "0123456789");
-    if (digits > 0 && digits < 10)
-        n = (unsigned)strtoul(id, NULL, 10);
-    return CLUSTER_PORT_FIRST + (int)(n % CLUSTER_PORT_COUNT);
-}
-
 static int check_place(const struct cluster *f, struct ddp_err *err)
 {
     if (f->rank_from == NULL || f->nnodes_from == NULL || f->rank < f->nnodes)
@@ -137,19 +122,42 @@ static int check_place(const struct cluster *f, struct ddp_err *err)
                        f->nnodes == 1 ? "" : "s");
 }
 
+/*
+ * An id that is the same on all nodes of a job, and that no other job has.
+ * Elements of an array that share the scheduler's id, "88", get "88[3]", as PBS
+ * writes it. AWS Batch adds '#' and the node's index, which no other node has.
+ */
+static void name_job(const struct cluster_env *env,
+                     const struct cluster_row *row,
+                     struct cluster *f)
+{
+    char text[200];
+    const char *from, *at;
+    const char *id = row->id != NULL ? cluster_var(env, row->id, &from) : NULL;
+    const char *index =
+        row->index != NULL ? cluster_var(env, row->index, &at) : NULL;
+    if (index != NULL &&
+        (strcmp(index, "0") == 0 || strcmp(index, "undefined") == 0))
+        index = NULL; /* of no array: LSF, Grid Engine */
+    (void)snprintf(f->job, sizeof(f->job), "%s", row->title);
+    if (id == NULL)
+        return;
+    int len = (int)strcspn(id, "#");
+    (void)snprintf(text, sizeof(text), "%.*s%s%.20s%s", /* fits */
+                   len < 128 ? len : 128, id, index != NULL ? "[" : "",
+                   index != NULL ? index : "", index != NULL ? "]" : "");
+    (void)snprintf(f->job, sizeof(f->job), "%s %.160s", row->title, text);
+    cluster_name_run(f, text, from);
+}
+
 static int read_row(const struct cluster_env *env,
                     const struct cluster_row *row,
                     struct cluster *f,
                     struct ddp_err *err)
 {
-    const char *from = NULL;
-    const char *id = row->id != NULL ? cluster_var(env, row->id, &from) : NULL;
-    *f = (struct cluster){.name = row->name, .one_each = row->one_each};
-    (void)snprintf(f->job, sizeof(f->job), "%s%s%.128s", row->title,
-                   id != NULL ? " " : "", id != NULL ? id : "");
-    f->port = port_of(id != NULL ? id : "");
-    if (id != NULL)
-        cluster_name_run(f, id, from);
+    *f = (struct cluster){
+        .name = row->name, .one_each = row->one_each, .port = PORT_USUAL};
+    name_job(env, row, f);
     if (take_list(env, row, f, err) < 0 ||
         (f->nnodes_from == NULL &&
          cluster_number(env, row->nnodes, 1, HOSTLIST_HOSTS_MAX, &f->nnodes,

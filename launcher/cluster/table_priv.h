@@ -26,6 +26,7 @@ struct cluster_row {
     const char *marks;
     const char *file; /* that must be there as well; NULL: none */
     const char *id;
+    const char *index; /* of an element, if all of an array have one `id` */
     const char *nnodes;
     const char *node;
     const char *hosts;
@@ -66,8 +67,9 @@ int cluster_number(const struct cluster_env *env,
                    const char **from,
                    struct ddp_err *err);
 
-/* Names the run by the id of its job; what a name must not have becomes '_':
- * names of runs have only printable characters, and no '/'. */
+/* Names the run by the id of its job, and makes the port from it. What a name
+ * must not have becomes '_': names of runs have only printable characters, and
+ * no '/'. */
 void cluster_name_run(struct cluster *f, const char *id, const char *from);
 
 /* Reads the list of hosts that `from` has, and fills in nnodes, head and, if

@@ -51,8 +51,27 @@ int cluster_number(const struct cluster_env *env,
     return 1;
 }
 
+#define ELEMENTS_APART 61 /* prime to CLUSTER_PORT_COUNT */
+
+/* A number that is the same on all nodes and mostly differs between jobs: ids
+ * of jobs count upwards, and so do elements of an array, "4[7]", and steps of a
+ * job, "17.1". */
+static int port_of(const char *id)
+{
+    unsigned n = 2166136261u; /* FNV-1a of a name */
+    for (const char *p = id; *p != '\0'; p++)
+        n = (n ^ (unsigned char)*p) * 16777619u;
+    size_t digits = strspn(id, "0123456789");
+    if (digits > 0 && digits < 10)
+        n = (unsigned)strtoul(id, NULL, 10);
+    if (digits > 0 && digits < 10 && strchr("[.", id[digits]) != NULL)
+        n += ELEMENTS_APART * (unsigned)strtoul(id + digits + 1, NULL, 10);
+    return CLUSTER_PORT_FIRST + (int)(n % CLUSTER_PORT_COUNT);
+}
+
 void cluster_name_run(struct cluster *f, const char *id, const char *from)
 {
+    f->port = port_of(id);
     int len = snprintf(f->run_id, sizeof(f->run_id), "%s-%s", f->name, id);
     for (int i = 0; i < len && f->run_id[i] != '\0'; i++)
         if (f->run_id[i] <= ' ' || f->run_id[i] >= 0x7f || f->run_id[i] == '/')

@@ -123,9 +123,12 @@ static void found_text(const struct cluster *f, char out[1024])
 #define HYDRA(size, rank)                                                      \
     "PMI_SIZE=" size ";PMI_RANK=" rank ";MPI_LOCALRANKID=0;MPI_LOCALNRANKS=1"
 #define SM "SM_HOSTS=[\"algo-1\",\"algo-2\"];SM_CURRENT_HOST=algo-2"
-#define BATCH                                                                  \
-    "AWS_BATCH_JOB_ID=4c-1#1;AWS_BATCH_JOB_NUM_NODES=4;"                       \
-    "AWS_BATCH_JOB_MAIN_NODE_INDEX=0;"
+/* As its manual has them: each node has an id of its own, and all but the main
+ * one the address of that. */
+#define BATCH(index)                                                           \
+    "AWS_BATCH_JOB_ID=4c-1#" index ";AWS_BATCH_JOB_NODE_INDEX=" index          \
+    ";AWS_BATCH_JOB_NUM_NODES=4;AWS_BATCH_JOB_MAIN_NODE_INDEX=0"
+#define BATCH_MAIN "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS="
 #define LSF "LSB_JOBID=88;LSB_MCPU_HOSTS=n1 4 n2 4"
 #define TPU "TPU_WORKER_HOSTNAMES=t0,t1,t2,t3;TPU_WORKER_ID=2"
 
@@ -180,7 +183,7 @@ static const struct row rows[] = {
     {STEP ";SLURM_GPUS_ON_NODE=a100:4", NULL, NULL, "SLURM_GPUS_ON_NODE=a100:4: must be a whole number from 0 to 4096"},
     {STEP ";SLURM_RESTART_COUNT=0", NULL, NULL, "slurm 3 nodes, node 1, n1:23017, slurm-17.0"},
     {STEP ";SLURM_RESTART_COUNT=2", NULL, NULL, "slurm 3 nodes, node 1, n1:23017, slurm-17.0.2"},
-    {"SLURM_STEP_ID=5;" STEP, NULL, NULL, "slurm 3 nodes, node 1, n1:23017, slurm-17.5"},
+    {"SLURM_STEP_ID=5;" STEP, NULL, NULL, "slurm 3 nodes, node 1, n1:23322, slurm-17.5"},
     {STEP_OF("9001", "1", "n2", "0"), NULL, NULL, "slurm 1 nodes, node 0, n2:23001, slurm-9001.0"},
     {STEP_OF("9000", "1", "n2", "0"), NULL, NULL, "slurm 1 nodes, node 0, n2:23000, slurm-9000.0"},
     {STEP_OF("17", "2", "n[1,3]", "0"), NULL, NULL, "slurm 2 nodes, node 0, n1:23017, slurm-17.0"},
@@ -223,7 +226,7 @@ static const struct row rows[] = {
     {"SLURM_HET_SIZE=1;" SCRIPT, NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17 script"},
     {"SLURM_HET_SIZE=x;" SCRIPT, NULL, NULL, "SLURM_HET_SIZE=x: must be a whole number"},
     {"SLURM_STEP_ID=4294967291;" SCRIPT, NULL, NULL, "slurm 3 nodes, n1:23017, slurm-17 script"},
-    {"SLURM_STEP_ID=4294967289;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;" SCRIPT, NULL, NULL, "slurm 1 nodes, node 0, n2:23017, slurm-17.4294967289"},
+    {"SLURM_STEP_ID=4294967289;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;" SCRIPT, NULL, NULL, "slurm 1 nodes, node 0, n2:27886, slurm-17.4294967289"},
     {"SLURM_JOB_ID=17_4;SLURM_STEP_ID=0;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;SLURM_NODEID=0", NULL, NULL, "slurm 1 nodes, node 0, n2:23017, slurm-17_4.0"},
 
     {"SLURM_JOB_ID=1/7 x;SLURM_STEP_ID=0;SLURM_STEP_NUM_NODES=1;SLURM_STEP_NODELIST=n2;SLURM_NODEID=0", NULL, NULL, "slurm 1 nodes, node 0, n2:23001, slurm-1_7_x.0"},
@@ -289,15 +292,17 @@ static const struct row rows[] = {
     {"TRAINING_JOB_NAME=t-1", NULL, NULL, "sagemaker 2 nodes, node 1, algo-1:29057, sagemaker-t-1 by eth0"},
 
     /* -- AWS Batch ---- */
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=0", "ip-10-0-0-1", NULL, "awsbatch 4 nodes, node 0, ip-10-0-0-1:23004, awsbatch-4c-1#1"},
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=3;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1", NULL, NULL, "awsbatch 4 nodes, node 3, 10.0.0.1:23004, awsbatch-4c-1#1"},
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=3", NULL, NULL, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set: must be the address of the main node"},
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=3;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=a b", NULL, NULL, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=a b: must be the address"},
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=4", NULL, NULL, "is not set: must be the address"},
-    {BATCH "AWS_BATCH_JOB_NODE_INDEX=4;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.0.0.1", NULL, NULL, "AWS_BATCH_JOB_NODE_INDEX says that this is node 4"},
-    {"AWS_BATCH_JOB_NUM_NODES=many;" BATCH "AWS_BATCH_JOB_NODE_INDEX=0", NULL, NULL, "AWS_BATCH_JOB_NUM_NODES=many"},
-    {"AWS_BATCH_JOB_MAIN_NODE_INDEX=x;" BATCH "AWS_BATCH_JOB_NODE_INDEX=0", NULL, NULL, "AWS_BATCH_JOB_MAIN_NODE_INDEX=x"},
-    {"AWS_BATCH_JOB_MAIN_NODE_INDEX=2;" BATCH "AWS_BATCH_JOB_NODE_INDEX=2", NULL, NULL, "awsbatch 4 nodes, node 2, n2:23004, awsbatch-4c-1#1"},
+    {BATCH("0"), "ip-10-0-0-1", NULL, "awsbatch 4 nodes, node 0, ip-10-0-0-1:23004, awsbatch-4c-1"},
+    {BATCH("3") ";" BATCH_MAIN "10.0.0.1", NULL, NULL, "awsbatch 4 nodes, node 3, 10.0.0.1:23004, awsbatch-4c-1"},
+    {BATCH("3"), NULL, NULL, "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS is not set: must be the address of the main node"},
+    {BATCH("3") ";" BATCH_MAIN "a b", NULL, NULL, BATCH_MAIN "a b: must be the address"},
+    {BATCH("4"), NULL, NULL, "is not set: must be the address"},
+    {BATCH("4") ";" BATCH_MAIN "10.0.0.1", NULL, NULL, "AWS_BATCH_JOB_NODE_INDEX says that this is node 4"},
+    {"AWS_BATCH_JOB_NUM_NODES=many;" BATCH("0"), NULL, NULL, "AWS_BATCH_JOB_NUM_NODES=many"},
+    {"AWS_BATCH_JOB_MAIN_NODE_INDEX=x;" BATCH("0"), NULL, NULL, "AWS_BATCH_JOB_MAIN_NODE_INDEX=x"},
+    {"AWS_BATCH_JOB_MAIN_NODE_INDEX=2;" BATCH("2"), NULL, NULL, "awsbatch 4 nodes, node 2, n2:23004, awsbatch-4c-1"},
+    {"AWS_BATCH_JOB_MAIN_NODE_INDEX=2;" BATCH("0") ";" BATCH_MAIN "10.0.0.3", NULL, NULL, "awsbatch 4 nodes, node 0, 10.0.0.3:23004, awsbatch-4c-1"},
+    {"AWS_BATCH_JOB_ID=4c-1;" BATCH("0"), NULL, NULL, "awsbatch 4 nodes, node 0, n2:23004, awsbatch-4c-1"},
 
     /* -- Volcano ---- */
     {"VC_TASK_INDEX=1;VC_WORKER_HOSTS=w-0,w-1,w-2;VC_WORKER_NUM=3", NULL, NULL, "volcano 3 nodes, node 1, w-0:29500"},
@@ -342,7 +347,7 @@ static const struct row rows[] = {
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/mixed", NULL, NULL, "pbs 2 nodes, node 1, n1.site:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/one", "n2-ib", NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4.head"},
-    {"PBS_JOBID=4[7].head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23004, pbs-4[7].head"},
+    {"PBS_JOBID=4[7].head;PBS_NODEFILE=/pbs/one", NULL, NULL, "pbs 1 nodes, node 0, n2:23431, pbs-4[7].head"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/others", NULL, NULL, "PBS_NODEFILE does not have this host, n2, among its 2 hosts (the first is a)"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/empty", NULL, NULL, "PBS_NODEFILE: must name at least one host"},
     {"PBS_JOBID=4.head;PBS_NODEFILE=/pbs/bad", NULL, NULL, "PBS_NODEFILE: line 3: 'n/3' is not a host name"},
@@ -366,6 +371,12 @@ static const struct row rows[] = {
     {LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=2", NULL, NULL, "JSM_NAMESPACE_RANK says that this is node 2"},
     {"LSB_MCPU_HOSTS=n1;" LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", NULL, NULL, "LSB_MCPU_HOSTS: a number of slots"},
     {"LSB_JOBID=88;JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", NULL, NULL, "lsf 2 nodes, node 1, lsf-88"},
+    /* "0" is of no array */
+    {"LSB_JOBINDEX=0;" LSF, NULL, NULL, "lsf 2 nodes, node 1, n1:23088, lsf-88"},
+    {"LSB_JOBINDEX=1;" LSF, NULL, NULL, "lsf 2 nodes, node 1, n1:23149, lsf-88[1]"},
+    {"LSB_JOBINDEX=2;LSF_PM_TASKID=1;" LSF, "n1", NULL, "lsf 2 nodes, node 0, n1:23210, lsf-88[2]"},
+    {"LSB_JOBINDEX=2;LSB_JOBID=88;JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", NULL, NULL, "lsf 2 nodes, node 1, lsf-88[2]"},
+    {"LSB_JOBINDEX=3;LSB_JOBID=88", NULL, NULL, "LSF job 88[3]: LSB_MCPU_HOSTS is not set"},
 
     /* -- Grid Engine ---- */
     {"JOB_ID=5;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23005, sge-5"},
@@ -376,6 +387,8 @@ static const struct row rows[] = {
 
     {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;NHOSTS=1", NULL, NULL, "Grid Engine job 5: PE_HOSTFILE is not set, so the hosts of the job are not known, perhaps because this is not the first of them: add --nnodes and --rdzv_endpoint"},
     {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23005, sge-5"},
+    {"JOB_ID=5;SGE_TASK_ID=2;PE=ddp;PE_HOSTFILE=/sge/two", NULL, NULL, "sge 2 nodes, node 1, n1:23127, sge-5[2]"},
+    {"JOB_ID=5;SGE_TASK_ID=2;PE=ddp", NULL, NULL, "Grid Engine job 5[2]: PE_HOSTFILE is not set"},
     {"JOB_ID=5;SGE_TASK_ID=undefined;NHOSTS=1", NULL, NULL, "nothing"},
     {"JOB_ID=5;SGE_TASK_ID=undefined;PE=ddp", NULL, "none", "nothing"},
 

@@ -115,9 +115,9 @@ words_of()
         'TRAINING_JOB_NAME=train-1 SM_HOSTS=["n-0","n-1"]' \
         $(words_of sagemaker/training-job.json ContainerEntrypoint)
     address=AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS
-    both awsbatch AWS_BATCH_JOB_NODE_INDEX=0 \
-        "AWS_BATCH_JOB_NODE_INDEX=1 $address=10.77.0.1" \
-        'AWS_BATCH_JOB_ID=4c-1#1 AWS_BATCH_JOB_NUM_NODES=2 AWS_BATCH_JOB_MAIN_NODE_INDEX=0' \
+    both awsbatch 'AWS_BATCH_JOB_ID=4c-1#0 AWS_BATCH_JOB_NODE_INDEX=0' \
+        "AWS_BATCH_JOB_ID=4c-1#1 AWS_BATCH_JOB_NODE_INDEX=1 $address=10.77.0.1" \
+        'AWS_BATCH_JOB_NUM_NODES=2 AWS_BATCH_JOB_MAIN_NODE_INDEX=0' \
         $(words_of awsbatch/job-definition.json command)
     both volcano VC_TASK_INDEX=0 VC_TASK_INDEX=1 \
         'VC_NODE_HOSTS=n-0,n-1 VC_NODE_NUM=2' $(command_of volcano)

@@ -66,10 +66,15 @@ chmod +x sagemaker
     has '    --node_rank=1 from /opt/ml/input/config/resourceconfig.json' dry.out
     has '    --rdzv_id=sagemaker-train-1 from TRAINING_JOB_NAME' dry.out
     has ' NCCL_SOCKET_IFNAME=eth0 from .*: network_interface_name' dry.out
-    meet batch AWS_BATCH_JOB_NODE_INDEX=0 \
-        'AWS_BATCH_JOB_NODE_INDEX=1;AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS=10.77.0.1' \
-        AWS_BATCH_JOB_ID=4c AWS_BATCH_JOB_NUM_NODES=2 \
-        AWS_BATCH_JOB_MAIN_NODE_INDEX=0 $line
+    # The main node may be any, and each node has a job id of its own.
+    main=AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS
+    meet batch 'AWS_BATCH_JOB_ID=4c-1#0;AWS_BATCH_JOB_NODE_INDEX=0' \
+        "AWS_BATCH_JOB_ID=4c-1#1;AWS_BATCH_JOB_NODE_INDEX=1;$main=10.77.0.1" \
+        AWS_BATCH_JOB_NUM_NODES=2 AWS_BATCH_JOB_MAIN_NODE_INDEX=0 $line
+    meet batch_last \
+        "AWS_BATCH_JOB_ID=4c-1#0;AWS_BATCH_JOB_NODE_INDEX=0;$main=10.77.0.2" \
+        'AWS_BATCH_JOB_ID=4c-1#1;AWS_BATCH_JOB_NODE_INDEX=1' \
+        AWS_BATCH_JOB_NUM_NODES=2 AWS_BATCH_JOB_MAIN_NODE_INDEX=1 $line
     meet volcano VC_TASK_INDEX=0 VC_TASK_INDEX=1 VC_WORKER_HOSTS=n-0,n-1 $line
     meet tpu TPU_WORKER_ID=0 TPU_WORKER_ID=1 TPU_WORKER_HOSTNAMES=n-0,n-1 $line
     meet pbs A=1 A=2 PBS_JOBID=4.head "PBS_NODEFILE=$E2E_DIR/nodefile" $line
