@@ -28,14 +28,16 @@ int conf_check_unlisted(const struct conf *c,
 int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err);
 
 /* Becomes the front end of the job script of Slurm that was found, or of one
- * with a list of hosts, "a,b,c", on which `with` starts a program. What is
- * offered has been filled in. DDP_E_USAGE: the options want more nodes. */
+ * with a list of hosts, "a,b,c", on which `with` starts a program. What all
+ * launchers must be told is filled in. DDP_E_USAGE: the options want more
+ * nodes. */
 int conf_script(struct conf *c,
                 struct opts *o,
                 const struct cluster *f,
                 struct ddp_err *err);
 int conf_list_script(struct conf *c,
                      struct opts *o,
+                     const struct cluster *f,
                      const char *hosts,
                      const char *with,
                      struct ddp_err *err);

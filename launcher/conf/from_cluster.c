@@ -167,10 +167,17 @@ static void fill_interface(const struct filling *l)
                 ->variable = true;
 }
 
+/* Launchers of a script are told where they meet, and the name of the run, by
+ * their front end; but those of one step of Slurm, which find it there. */
+static bool is_told_later(const struct cluster *f)
+{
+    return f->script && (f->launch_with != NULL || f->components > 0);
+}
+
 static int fill(const struct filling *l)
 {
     const struct cluster *f = l->f;
-    bool nnodes = conf_said(l->o, OPTIONS_nnodes);
+    bool nnodes = conf_said(l->o, OPTIONS_nnodes), later = is_told_later(f);
     bool several = nnodes || (f->nnodes_from != NULL && f->nnodes > 1);
     if (!nnodes && f->nnodes_from == NULL) {
         /* A sweep, or a job whose user has forgotten the number. */
@@ -185,13 +192,13 @@ static int fill(const struct filling *l)
         (offer_number(l, OPTIONS_nnodes, f->nnodes, f->nnodes_from) < 0 ||
          fill_workers(l) < 0))
         return -1;
-    if (several && !has_endpoint(l->o) && fill_endpoint(l) < 0)
+    if (several && !later && !has_endpoint(l->o) && fill_endpoint(l) < 0)
         return -1;
     if (several && fill_rank(l) < 0)
         return -1;
     if (several)
         fill_interface(l);
-    if (f->run_id_from == NULL || conf_said(l->o, OPTIONS_rdzv_id))
+    if (f->run_id_from == NULL || later || conf_said(l->o, OPTIONS_rdzv_id))
         return 0;
     return offer(l, OPTIONS_rdzv_id, f->run_id, f->run_id_from);
 }
@@ -227,7 +234,7 @@ static int take_list_script(const struct filling *l,
     char *hosts = cluster_hosts(env, opts_text(l->o, OPTIONS_cluster), l->err);
     int rc = hosts == NULL || fill(l) < 0
                  ? -1
-                 : conf_list_script(l->c, l->o, hosts, with, l->err);
+                 : conf_list_script(l->c, l->o, f, hosts, with, l->err);
     free(hosts);
     return rc;
 }

@@ -5,7 +5,8 @@
  *
  * A list of hosts (--hosts, --hostfile) wins over a scheduler, whose list it
  * may be. The number of nodes, the endpoint and the name of the run are filled
- * in where nobody said them; the ranks are the places in the list.
+ * in where nobody said them; the ranks are the places in the list. Port and
+ * name are random in part: a script may start several jobs at once.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -229,26 +230,29 @@ static void add_endpoint(char *text, size_t cap, const char *host, int port)
         text[len] = '\0';
 }
 
-/* On the first host, at a port that differs between jobs; and on the next ones
- * if the job may begin without it. */
-static int fill_endpoint(struct conf *c, struct opts *o, struct ddp_err *err)
+/* On the first host; and on the next ones of a list of the user's own if the
+ * job may begin without it. A scheduler starts nothing on a dead host. */
+static int fill_endpoint(struct conf *c,
+                         struct opts *o,
+                         const char *first,
+                         struct ddp_err *err)
 {
-    const struct listed_host *first = &c->front.hosts.host[0];
     int port = CLUSTER_PORT_FIRST + (int)(rng_seed() % CLUSTER_PORT_COUNT);
     if (conf_said(o, OPTIONS_rdzv_endpoint) ||
         conf_said(o, OPTIONS_master_addr))
         return 0;
-    if (is_loopback(first->name))
+    if (is_loopback(first))
         return ddp_err_set(err, DDP_E_USAGE,
                            "the first host of the list is %.60s, which is "
                            "another one on each host: give its name",
-                           first->name);
+                           first);
     if (conf_said(o, OPTIONS_master_port))
         port = (int)opts_number(o, OPTIONS_master_port);
-    int n = can_spare_first(c, o) ? ENDPOINTS : 1;
-    for (int i = 0; i < n && i < c->front.hosts.n; i++)
+    add_endpoint(c->front.endpoint, sizeof(c->front.endpoint), first, port);
+    int n = !c->front.in_job && can_spare_first(c, o) ? ENDPOINTS : 1;
+    for (int i = 1; i < n && i < c->front.hosts.n; i++)
         add_endpoint(c->front.endpoint, sizeof(c->front.endpoint),
-                     first[i].name, port);
+                     c->front.hosts.host[i].name, port);
     return opts_offer(o, OPTIONS_rdzv_endpoint, c->front.endpoint, err);
 }
 
@@ -262,13 +266,17 @@ static int fill_backend(struct opts *o, struct ddp_err *err)
     return opts_offer(o, OPTIONS_rdzv_backend, "c10d", err);
 }
 
-static int fill_run_id(struct conf *c, struct opts *o, struct ddp_err *err)
+static int fill_run_id(struct conf *c,
+                       struct opts *o,
+                       const char *job,
+                       struct ddp_err *err)
 {
     char id[RNG_ID_LEN + 1];
     if (conf_said(o, OPTIONS_rdzv_id))
         return 0;
     rng_id(id);
-    (void)snprintf(c->front.run_id, sizeof(c->front.run_id), "hosts-%.12s", id);
+    (void)snprintf(c->front.run_id, sizeof(c->front.run_id), "%.100s-%.12s",
+                   job, id);
     return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
 }
 
@@ -292,9 +300,10 @@ static int take_fanout(const struct conf *c, const struct opts *o)
                : 0;
 }
 
-/* What is not filled in by now. */
+/* What is not filled in by now; `job` begins the name of the run. */
 static int become_front(struct conf *c,
                         struct opts *o,
+                        const char *job,
                         const char *with,
                         struct ddp_err *err)
 {
@@ -305,31 +314,22 @@ static int become_front(struct conf *c,
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
     c->front.fanout = take_fanout(c, o);
-    if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, err) < 0)
+    if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, job, err) < 0)
         return -1;
     if (c->front.nodes == 1)
         return 0;
-    return fill_endpoint(c, o, err) < 0 ? -1 : fill_backend(o, err);
+    return fill_endpoint(c, o, c->front.hosts.host[0].name, err) < 0
+               ? -1
+               : fill_backend(o, err);
 }
 
 int conf_hosts(struct conf *c, struct opts *o, struct ddp_err *err)
 {
-    return read_hosts(c, o, err) < 0 ? -1 : become_front(c, o, "ssh", err);
+    return read_hosts(c, o, err) < 0 ? -1
+                                     : become_front(c, o, "hosts", "ssh", err);
 }
 
 /* -- job scripts ----------------------------------------------------------- */
-
-/* What was filled in, for launchers that cannot find it themselves. */
-static void take_filled(struct conf *c, const struct opts *o)
-{
-    const struct opts_value *v = o->value;
-    if (v[OPTIONS_rdzv_endpoint].source == OPTS_FROM_OFFER)
-        (void)snprintf(c->front.endpoint, sizeof(c->front.endpoint), "%.299s",
-                       opts_text(o, OPTIONS_rdzv_endpoint));
-    if (v[OPTIONS_rdzv_id].source == OPTS_FROM_OFFER)
-        (void)snprintf(c->front.run_id, sizeof(c->front.run_id), "%.128s",
-                       opts_text(o, OPTIONS_rdzv_id));
-}
 
 int conf_script(struct conf *c,
                 struct opts *o,
@@ -342,20 +342,24 @@ int conf_script(struct conf *c,
     c->front.components = f->components;
     memcpy(c->front.component_nodes, f->component_nodes,
            sizeof(c->front.component_nodes));
-    if (f->components > 0)
-        take_filled(c, o);
-    return check_others(o, err) < 0 ? -1 : check_enough(o, f->nnodes, err);
+    if (check_others(o, err) < 0 || check_enough(o, f->nnodes, err) < 0)
+        return -1;
+    if (f->components == 0)
+        return 0; /* the step has a number, by which launchers find all */
+    return fill_endpoint(c, o, f->head, err) < 0
+               ? -1
+               : fill_run_id(c, o, f->run_id, err);
 }
 
 int conf_list_script(struct conf *c,
                      struct opts *o,
+                     const struct cluster *f,
                      const char *hosts,
                      const char *with,
                      struct ddp_err *err)
 {
-    take_filled(c, o);
     c->front.in_job = true;
     if (hostfile_read_list(&c->front.hosts, hosts, err) < 0)
         return -1;
-    return become_front(c, o, with, err);
+    return become_front(c, o, f->run_id, with, err);
 }

@@ -258,14 +258,55 @@ END_TEST
 /* The job's script under a scheduler with a list of hosts, of which this is the
  * first: no line of its own says so. */
 static const struct {
-    const char *env, *line, *here, *job, *more;
+    const char *env, *line, *here, *job;
 } scripts[] = {
     {"PBS_TASKNUM=1 PBS_JOBID=4.x PBS_NODEFILE=nodes", "prog", "ssh" SSH "30",
-     "pbs-4.x", "23004"},
+     "pbs-4.x"},
     {"PBS_TASKNUM=1 PBS_JOBID=4.x PBS_NODEFILE=nodes",
-     "--launch_with=rsh --export=PBS_JOBID prog", "rsh", "pbs-4.x", "23004"},
-    {"JOB_ID=5 PE_HOSTFILE=slots", "prog", "qrsh -inherit", "sge-5", "23005"},
+     "--launch_with=rsh --export=PBS_JOBID prog", "rsh", "pbs-4.x"},
+    {"JOB_ID=5 PE_HOSTFILE=slots", "prog", "qrsh -inherit", "sge-5"},
+    {"JOB_ID=5 SGE_TASK_ID=3 PE_HOSTFILE=slots", "prog", "qrsh -inherit",
+     "sge-5[3]"},
 };
+
+/* The options by which a front end tells launchers where they meet, quoted. */
+static void told(const struct conf *c, char out[600])
+{
+    const char *quote = strchr(c->front.run_id, '[') != NULL ? "'" : "";
+    (void)snprintf(out, 600, "%s--rdzv_id=%s%s --rdzv_endpoint=%s", quote,
+                   c->front.run_id, quote, c->front.endpoint);
+}
+
+/* JOB-RANDOM, in which what is random is long enough to differ. */
+static void is_of_job(const char *id, const char *job)
+{
+    size_t len = strlen(job);
+    ck_assert_msg(strncmp(id, job, len) == 0 && id[len] == '-', "%s", id);
+    ck_assert_uint_eq(strlen(id + len + 1), 12);
+}
+
+/* HOST and a port for jobs. */
+static void is_at(const char *endpoint, const char *host)
+{
+    int port = 0;
+    size_t len = strlen(host);
+    ck_assert_msg(strncmp(endpoint, host, len) == 0 &&
+                      sscanf(endpoint + len, ":%d", &port) == 1,
+                  "%s", endpoint);
+    ck_assert_int_ge(port, CLUSTER_PORT_FIRST);
+    ck_assert_int_lt(port, CLUSTER_PORT_FIRST + CLUSTER_PORT_COUNT);
+}
+
+/* Twice the same script is two runs: a name of each. */
+static void is_another_run(const char *env, const char *line, const char *id)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    ck_assert_msg(parse(env, line, &c, &o, &err) == 0, "%s", err.text);
+    ck_assert_str_ne(c.front.run_id, id);
+    conf_free(&c);
+}
 
 START_TEST(test_command_of_a_script_starts_on_all_hosts_of_its_job)
 {
@@ -273,7 +314,7 @@ START_TEST(test_command_of_a_script_starts_on_all_hosts_of_its_job)
     struct opts o;
     struct ddp_err err = {.text = ""};
     struct command w = {.n = 0};
-    char host[256], text[1024], want[1024];
+    char host[256], text[1024], want[1024], meeting[600];
     ck_assert_int_eq(gethostname(host, sizeof(host)), 0);
     write_list("nodes", host, "");
     write_list("slots", host, " 2 q U");
@@ -290,12 +331,15 @@ START_TEST(test_command_of_a_script_starts_on_all_hosts_of_its_job)
     ck_assert_str_eq(text, want);
     command_free(&w);
     there(&c, &o, 1, text);
+    told(&c, meeting);
     (void)snprintf(want, sizeof(want),
-                   OURS " --nproc_per_node=gpu-or-1 --rdzv_id=%s "
-                        "--rdzv_endpoint=%s:%s --rdzv_backend=c10d "
+                   OURS " --nproc_per_node=gpu-or-1 %s --rdzv_backend=c10d "
                         "--node_rank=1 prog",
-                   scripts[_i].job, host, scripts[_i].more);
+                   meeting);
     ck_assert_msg(strstr(text, want) != NULL, "%s", text);
+    is_of_job(c.front.run_id, scripts[_i].job);
+    is_at(c.front.endpoint, host);
+    is_another_run(scripts[_i].env, scripts[_i].line, c.front.run_id);
     conf_free(&c);
 }
 END_TEST
@@ -332,12 +376,11 @@ START_TEST(test_command_of_components_starts_a_step_for_each)
     struct opts o;
     struct ddp_err err = {.text = ""};
     struct command w = {.n = 0};
-    char text[1024];
-    ck_assert_msg(parse(SCRIPT "SLURM_HET_SIZE=2 "
-                               "SLURM_JOB_NODELIST_HET_GROUP_0=n[1-3] "
-                               "SLURM_JOB_NODELIST_HET_GROUP_1=m1",
-                        "prog", &c, &o, &err) == 0,
-                  "%s", err.text);
+    char text[1024], want[1024], meeting[600];
+    static const char env[] = SCRIPT "SLURM_HET_SIZE=2 "
+                                     "SLURM_JOB_NODELIST_HET_GROUP_0=n[1-3] "
+                                     "SLURM_JOB_NODELIST_HET_GROUP_1=m1";
+    ck_assert_msg(parse(env, "prog", &c, &o, &err) == 0, "%s", err.text);
     ck_assert_int_eq(c.front.kind, CONF_FRONT_SRUN);
     ck_assert_int_eq(c.front.nodes, 4);
     ck_assert_int_eq(c.front.components, 2);
@@ -349,9 +392,15 @@ START_TEST(test_command_of_components_starts_a_step_for_each)
         "%s", text);
     command_free(&w);
     there(&c, &o, 1, text);
-    ck_assert_str_eq(text, "ddprun --nnodes=4 --nproc_per_node=gpu-or-1 "
-                           "--rdzv_id=slurm-17.het --rdzv_endpoint=n1:23017 "
-                           "--rdzv_backend=c10d prog");
+    told(&c, meeting);
+    (void)snprintf(want, sizeof(want),
+                   "ddprun --nnodes=4 --nproc_per_node=gpu-or-1 %s "
+                   "--rdzv_backend=c10d prog",
+                   meeting);
+    ck_assert_str_eq(text, want);
+    is_of_job(c.front.run_id, "slurm-17.het");
+    is_at(c.front.endpoint, "n1");
+    is_another_run(env, "prog", c.front.run_id);
     conf_free(&c);
 }
 END_TEST

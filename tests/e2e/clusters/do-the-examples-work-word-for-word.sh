@@ -21,19 +21,7 @@ with open(os.environ["E2E_DIR"] + "/trained", "a") as f:
     print(os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "on",
           socket.gethostname(), file=f)
 PY
-cat >bin/ssh <<'SSH'
-#!/bin/sh
-while [ "${1#-}" != "$1" ]; do shift; done
-host=$1
-shift
-exec "$E2E_DIR/into" "$host" sh -c "cd '$E2E_DIR' && $*"
-SSH
-cat >bin/blaunch <<'BLAUNCH'
-#!/bin/sh
-host=$1
-shift
-exec "$E2E_DIR/into" "$host" env --chdir="$E2E_DIR" LSF_PM_TASKID=1 "$@"
-BLAUNCH
+make_commands
 cat >bin/flux <<'FLUX'
 #!/bin/sh
 case $1 in

@@ -22,6 +22,26 @@ INTO
     chmod +x into
 }
 
+# make_commands: bin/ssh and bin/blaunch, which do what these do by make_into's.
+make_commands()
+{
+    mkdir -p bin
+    cat >bin/ssh <<'SSH'
+#!/bin/sh
+while [ "${1#-}" != "$1" ]; do shift; done
+host=$1
+shift
+exec "$E2E_DIR/into" "$host" sh -c "cd '$E2E_DIR' && $*"
+SSH
+    cat >bin/blaunch <<'BLAUNCH'
+#!/bin/sh
+host=$1
+shift
+exec "$E2E_DIR/into" "$host" env --chdir="$E2E_DIR" LSF_PM_TASKID=1 "$@"
+BLAUNCH
+    chmod +x bin/ssh bin/blaunch
+}
+
 # front [OPTION...] PROGRAM...: the front end in the background, as node `front`.
 front()
 {
