@@ -172,11 +172,15 @@ static void leave_loop(struct loop *l)
         uv_stop(&l->uv);
 }
 
-/* The end of our connection says that all here is dead, so it waits. */
+/* The end of our connection says that all here is dead, so it waits. That the
+ * run succeeded is no success of a node that never was in it: it may have been
+ * a job of its own, by mistake in another one's run. */
 static void leave(struct loop *l, const struct agent_verdict *v)
 {
     ddp_assert(l->state == LOOP_RUNNING);
     l->verdict = *v;
+    if (v->ended && v->status == 0 && l->event_log.rounds == 0)
+        l->verdict.status = ddp_code_exit(DDP_E_UNNEEDED);
     l->state = LOOP_SWEEPING;
     if (!l->sweep.busy)
         leave_loop(l);

@@ -131,10 +131,10 @@ static void on_mark(void *ctx, const struct mark *m)
         f->ended[m->status]++;
         if (k->held)
             front_hosts_tell(k, ORDER_OVER, 0);
-        if (m->status != 0)
+        if (m->status != 0 && m->status != ddp_code_exit(DDP_E_UNNEEDED))
             front_hosts_lose(f, m->status);
         else if (f->done_us == 0)
-            f->done_us = mono_now_us();
+            f->done_us = mono_now_us(); /* a spare's launcher says so as well */
         f->ask_us = mono_now_us() + ASK_US; /* now most are about to end */
     }
 }

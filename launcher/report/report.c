@@ -355,8 +355,11 @@ void report_end(const struct conf *conf,
         log_warnx("run '%s': %s%s", conf->run_id, v->end.text, next_step(v));
     else if (v->text[0] != '\0')
         log_warnx("%s%s", v->text, next_step(v));
-    else if (v->ended && v->status == 0 && j->rounds == 0)
-        log_info("run '%s' succeeded; this node was not needed", conf->run_id);
+    else if (v->ended && v->status == ddp_code_exit(DDP_E_UNNEEDED))
+        log_warnx("run '%s' succeeded without this node, which never had a "
+                  "place in it. If that was another job, give each job a "
+                  "--rdzv_id of its own; exit status %d",
+                  conf->run_id, v->status);
     if (j->rounds > 1)
         report_rounds(conf, v, j);
     if (describe_takeover(conf, j, taken, sizeof(taken)))

@@ -41,7 +41,8 @@ for most in 2 3; do
     sleep 0.5
     same 2 "$(newest_round)" rounds
     open_gate
-    for name in a b c; do ends_with 0 $name; done
+    for name in a b; do ends_with 0 $name; done
+    [ $most -eq 3 ] && ends_with 0 c || ends_with 85 c
     nothing_left
     close_gate
 done
