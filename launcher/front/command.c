@@ -311,6 +311,15 @@ static bool is_of_here(const char *entry, size_t len)
     return is_listed(names, entry, len) || cluster_is_task_variable(entry);
 }
 
+/* What goes to all hosts: options, and the Python that is active here. */
+static bool is_for_all(const char *entry, size_t len)
+{
+    return strncmp(entry, "PET_", 4) == 0 ||
+           strncmp(entry, "DDPRUN_", 7) == 0 ||
+           is_listed("LOGLEVEL,PYTHON_EXEC,VIRTUAL_ENV,CONDA_PREFIX", entry,
+                     len);
+}
+
 void command_variables(struct command *w,
                        const struct conf *c,
                        const struct opts *o,
@@ -321,9 +330,7 @@ void command_variables(struct command *w,
     for (; env != NULL && *env != NULL; env++) {
         size_t len = strcspn(*env, "=");
         bool ours = (c->front.in_job && !is_of_here(*env, len)) ||
-                    strncmp(*env, "PET_", 4) == 0 ||
-                    strncmp(*env, "DDPRUN_", 7) == 0 ||
-                    is_listed("LOGLEVEL", *env, len);
+                    is_for_all(*env, len);
         if ((*env)[len] == '=' && len > 0 && !is_front(*env, len) &&
             (ours || is_listed(list, *env, len)))
             command_add(w, *env);

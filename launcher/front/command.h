@@ -55,8 +55,8 @@ void command_there(struct command *w,
                    int i);
 
 /* The variables of `env` that a host of the list gets: in the script of a job
- * all that are not this host's own, as from srun; else those that are asked
- * for. */
+ * all that are not this host's own, as from srun; else options, those that name
+ * the Python that is active here, and those that are asked for. */
 void command_variables(struct command *w,
                        const struct conf *c,
                        const struct opts *o,

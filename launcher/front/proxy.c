@@ -33,6 +33,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -157,12 +158,42 @@ static int read_start(struct proxy *p, struct ddp_err *err)
 
 /* -- the child ------------------------------------------------------------- */
 
+/* The value of a variable that the front end sent; NULL: it sent none. */
+static const char *sent(const struct proxy *p, const char *name)
+{
+    size_t len = strlen(name);
+    for (char *const *v = p->start.vars; *v != NULL; v++)
+        if (strncmp(*v, name, len) == 0 && (*v)[len] == '=')
+            return *v + len + 1;
+    return NULL;
+}
+
+/* The programs of an environment come before all others, as when it is
+ * activated here. */
+static int lead_path(const char *folder)
+{
+    char *path;
+    const char *rest = getenv("PATH");
+    if (folder == NULL || folder[0] == '\0')
+        return 0;
+    if (asprintf(&path, "%s/bin:%s", folder,
+                 rest != NULL ? rest : "/usr/local/bin:/usr/bin:/bin") < 0)
+        return -1;
+    int rc = setenv("PATH", path, 1);
+    free(path);
+    return rc;
+}
+
 static int set_variables(const struct proxy *p)
 {
     for (char *const *v = p->start.vars; *v != NULL; v++)
         if (putenv(*v) != 0)
             return -1;
-    return 0;
+    if (sent(p, "PATH") != NULL)
+        return 0;
+    return lead_path(sent(p, "CONDA_PREFIX")) < 0
+               ? -1
+               : lead_path(sent(p, "VIRTUAL_ENV"));
 }
 
 /* The child's stdin is empty: ours is the way from the front end. */

@@ -431,8 +431,10 @@ START_TEST(test_command_variables_are_those_that_are_asked_for)
     static char e0[] = "HOME=/root", e1[] = "PET_ROLE=x", e2[] = "PET_HOSTS=a",
                 e3[] = "A=1", e4[] = "AB=2", e5[] = "DDPRUN_TOKEN_FILE=/t",
                 e6[] = "LOGLEVEL=debug", e7[] = "PET_EXPORT=A", e8[] = "odd",
-                e9[] = "B=";
-    char *env[] = {e0, e1, e2, e3, e4, e5, e6, e7, e8, e9, NULL};
+                e9[] = "B=", e10[] = "VIRTUAL_ENV=/v", e11[] = "PATH=/v/bin",
+                e12[] = "PYTHON_EXEC=/p", e13[] = "CONDA_PREFIX=/c";
+    char *env[] = {e0, e1, e2,  e3,  e4,  e5,  e6,  e7,
+                   e8, e9, e10, e11, e12, e13, NULL};
     struct conf c;
     struct opts o;
     struct ddp_err err = {.text = ""};
@@ -444,7 +446,8 @@ START_TEST(test_command_variables_are_those_that_are_asked_for)
     command_variables(&w, &c, &o, env);
     command_text(&w, text, sizeof(text));
     ck_assert_str_eq(text,
-                     "PET_ROLE=x A=1 DDPRUN_TOKEN_FILE=/t LOGLEVEL=debug B=");
+                     "PET_ROLE=x A=1 DDPRUN_TOKEN_FILE=/t LOGLEVEL=debug B= "
+                     "VIRTUAL_ENV=/v PYTHON_EXEC=/p CONDA_PREFIX=/c");
     command_free(&w);
     conf_free(&c);
 }
