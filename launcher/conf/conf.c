@@ -635,8 +635,9 @@ int conf_init(struct conf *c,
     bool programless = c->preflight && program[0] == NULL;
     if (conf_cluster(c, o, err) < 0 || check_nnodes(c, o, err) < 0 ||
         note_problem(c, conf_place(c, o, err), err) < 0 ||
-        check_names(c, o, err) < 0 || conf_meeting(c, o, err) < 0 ||
-        conf_rdzv_conf(c, o, err) < 0 || check_rest(c, o, err) < 0 ||
+        check_names(c, o, err) < 0 || conf_check_rdzv_conf(o, err) < 0 ||
+        conf_meeting(c, o, err) < 0 || conf_rdzv_conf(c, o, err) < 0 ||
+        check_rest(c, o, err) < 0 ||
         conf_output_init(&c->output, o, c->nproc, err) < 0 ||
         (!programless &&
          note_problem(c, conf_program(c, o, program, err), err) < 0) ||

@@ -56,8 +56,10 @@ int conf_place(struct conf *c, const struct opts *o, struct ddp_err *err);
 /* Where the nodes meet; needs the number of nodes. */
 int conf_meeting(struct conf *c, const struct opts *o, struct ddp_err *err);
 
-/* --rdzv_conf; after conf_meeting, since the backend decides what some keys
- * mean. */
+/* --rdzv_conf: whether it can be read, which is told before what an endpoint
+ * lacks (store_type=file has a path there); and what it says, after
+ * conf_meeting, since the backend decides what some keys mean. */
+int conf_check_rdzv_conf(const struct opts *o, struct ddp_err *err);
 int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err);
 
 /* How this node leaves before the end: --notice_signal, --requeue,

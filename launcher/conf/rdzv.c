@@ -148,7 +148,9 @@ static int set_key(struct keys *k,
     case KEY_STORE_TYPE:
         if (strcmp(value, "tcp") != 0)
             return ddp_err_set(err, DDP_E_USAGE,
-                               "store_type=%.60s: must be tcp", value);
+                               "store_type=%.60s: must be tcp; the nodes meet "
+                               "at --rdzv_endpoint=HOST:PORT",
+                               value);
         return 0;
     case KEY_ATTEMPTS:
         if (!opts_read_int(value, 1, 1000, &k->attempts))
@@ -286,13 +288,27 @@ set_failover(struct conf *c, const struct keys *k, struct ddp_err *err)
     return 0;
 }
 
+static int
+read_option(struct keys *k, const struct opts *o, struct ddp_err *err)
+{
+    char name[64];
+    *k = (struct keys){.is_host = -1, .failover = -1};
+    if (read_keys(k, opts_text(o, OPTIONS_rdzv_conf), err) == 0)
+        return 0;
+    return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
+}
+
+int conf_check_rdzv_conf(const struct opts *o, struct ddp_err *err)
+{
+    struct keys k;
+    return read_option(&k, o, err);
+}
+
 int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    struct keys k = {.is_host = -1, .failover = -1};
-    if (read_keys(&k, opts_text(o, OPTIONS_rdzv_conf), err) < 0) {
-        char name[64];
-        return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
-    }
+    struct keys k;
+    if (read_option(&k, o, err) < 0)
+        return -1;
     set_durations(c, &k);
     ddp_assert(c->heartbeat_timeout_us >= HEARTBEAT_MIN_US);
     ddp_assert(c->heartbeat_timeout_us <= HEARTBEAT_MAX_US);

@@ -221,6 +221,11 @@ static const struct {
      "o:1,p:1,q:1: a list has at most 16 addresses"},
     {"", "--rdzv_conf=store_type=file prog", DDP_E_USAGE,
      "--rdzv_conf: store_type=file: must be tcp"},
+    {"",
+     "--nnodes=2 --rdzv_conf=store_type=file --rdzv_endpoint=/shared/x prog",
+     DDP_E_USAGE,
+     "--rdzv_conf: store_type=file: must be tcp; the nodes meet at "
+     "--rdzv_endpoint=HOST:PORT"},
     /* the rest */
     {"", "--max_restarts=-1 prog", DDP_E_USAGE,
      "--max_restarts=-1: must be a whole number from 0 to 1000000, or N/WIND"},
