@@ -129,8 +129,8 @@ static void found_text(const struct cluster *f, char out[1024])
     "AWS_BATCH_JOB_ID=4c-1#" index ";AWS_BATCH_JOB_NODE_INDEX=" index          \
     ";AWS_BATCH_JOB_NUM_NODES=4;AWS_BATCH_JOB_MAIN_NODE_INDEX=0"
 #define BATCH_MAIN "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS="
-#define LSF "LSB_JOBID=88;LSB_MCPU_HOSTS=n1 4 n2 4"
-#define TPU "TPU_WORKER_HOSTNAMES=t0,t1,t2,t3;TPU_WORKER_ID=2"
+#define LSF        "LSB_JOBID=88;LSB_MCPU_HOSTS=n1 4 n2 4"
+#define TPU        "TPU_WORKER_HOSTNAMES=t0,t1,t2,t3;TPU_WORKER_ID=2"
 
 /* clang-format off */
 static const struct row rows[] = {
