@@ -65,8 +65,7 @@ int64_t worker_load_once(const struct ddp_keeper_conf *conf);
 
 /* -- files ----------------------------------------------------------------- */
 
-/* Snapshots in a folder, half ones too. A mark is none: that of a killed
- * process stays for an hour, since peers know it by its number alone. */
+/* Snapshots in a folder, and what else is on its way to be one. */
 int count_snapshots(const char *folder);
 
 /* The file of that snapshot; whether it is there. */

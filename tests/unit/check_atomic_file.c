@@ -249,8 +249,7 @@ START_TEST(test_atomic_file_of_a_killed_writer_goes)
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        int fd =
-            atomic_file_create(dir, "s", atomic_file_temp_name, temp, NULL);
+        int fd = atomic_file_create(dir, "s", temp, NULL);
         ssize_t n = write(pipe_fds[1], temp, sizeof(temp));
         while (fd >= 0 && n == (ssize_t)sizeof(temp))
             (void)pause();
@@ -278,8 +277,7 @@ START_TEST(test_atomic_file_with_a_long_name_is_made)
     for (size_t len = 150; len <= NAME_MAX - 21; len++) {
         memset(name, 'n', len);
         name[len] = '\0';
-        int fd =
-            atomic_file_create(dir, name, atomic_file_temp_name, temp, &err);
+        int fd = atomic_file_create(dir, name, temp, &err);
         ck_assert_msg(fd >= 0, "%s", err.text);
         ck_assert_int_eq(close(fd), 0);
         ck_assert_int_eq(unlink(temp), 0);

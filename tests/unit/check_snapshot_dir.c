@@ -10,9 +10,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/lib/suite.h"
@@ -113,17 +116,61 @@ START_TEST(test_snapshot_dir_open_does_not_remove_what_others_begin)
                          0);
     for (int i = 0; i < MARKS; i++) {
         struct ddp_err err;
-        uint64_t mark;
+        struct snapshot_mark mark;
         int fd;
         ck_assert_int_eq(snapshot_dir_mark(&dir, &mark, &fd, &err), 0);
-        gone += !snapshot_dir_sees(&dir, mark);
-        snapshot_dir_unmark(&dir, mark, fd);
+        gone += !snapshot_dir_sees(&dir, &mark);
+        snapshot_dir_unmark(&dir, &mark, fd);
     }
     atomic_store(&over, true);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_join(opener[i], NULL), 0);
     ck_assert_int_eq(gone, 0);
     ck_assert_int_eq(failed[0] + failed[1], 0);
+}
+END_TEST
+
+/* A process that was killed before it took its mark away left it for ever: a
+ * mark did not say whose it was, and a folder that nobody writes to any more
+ * does not become an hour older. */
+START_TEST(test_snapshot_dir_mark_of_a_killed_process_goes)
+{
+    struct ddp_err err;
+    struct snapshot_dir other;
+    struct snapshot_mark *mark =
+        mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(mark, MAP_FAILED);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        int fd;
+        _exit(snapshot_dir_mark(&dir, mark, &fd, &err) == 0 ? 0 : 1);
+    }
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert(snapshot_dir_sees(&dir, mark));
+    ck_assert_int_eq(snapshot_dir_open(&other, folder, BEFORE, 1, &err), 0);
+    snapshot_dir_close(&other);
+    ck_assert(!snapshot_dir_sees(&dir, mark));
+    ck_assert_int_eq(munmap(mark, sizeof(*mark)), 0);
+}
+END_TEST
+
+/* What a peer says is a mark is no way to ask for other files. */
+START_TEST(test_snapshot_dir_sees_nothing_but_marks)
+{
+    static const char *const names[] = {"", "owner", "mark.tmp.", "mark.tmp./",
+                                        "mark.tmp./../owner"};
+    struct snapshot_mark mark;
+    ck_assert_int_eq(mkdirat(dir.fd, "mark.tmp.", 0700), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(mark.name, sizeof(mark.name), "%s", names[i]); /* fits */
+        ck_assert_msg(snapshot_dir_sees(&dir, &mark) == (i == 2), "%s",
+                      names[i]);
+    }
+    memset(mark.name, 'm', sizeof(mark.name));
+    ck_assert(!snapshot_dir_sees(&dir, &mark));
+    ck_assert_int_eq(unlinkat(dir.fd, "mark.tmp.", AT_REMOVEDIR), 0);
 }
 END_TEST
 
@@ -291,6 +338,8 @@ int main(void)
     tcase_add_test(tc, test_snapshot_dir_list_does_not_disturb_who_writes);
     tcase_add_test(tc,
                    test_snapshot_dir_open_does_not_remove_what_others_begin);
+    tcase_add_test(tc, test_snapshot_dir_mark_of_a_killed_process_goes);
+    tcase_add_test(tc, test_snapshot_dir_sees_nothing_but_marks);
     tcase_add_test(tc,
                    test_snapshot_dir_put_keeps_the_newest_of_its_own_folder);
     tcase_add_test(tc,

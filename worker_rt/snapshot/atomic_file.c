@@ -131,7 +131,7 @@ static bool read_owner(const char *text, size_t len, struct temp_owner *o)
     return strlen(again) == len && memcmp(again, text, len) == 0;
 }
 
-void atomic_file_plain_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
+static void plain_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
 {
     int len =
         snprintf(out, ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx",
@@ -143,7 +143,7 @@ void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
 {
     struct temp_owner o;
     char owner[OWNER_MAX] = "";
-    atomic_file_plain_name(out, name);
+    plain_name(out, name);
     if (find_owner(&o))
         put_owner(owner, &o);
     size_t all = strlen(out), len = strlen(owner);
@@ -262,13 +262,12 @@ static bool is_swept(int fd)
 
 int atomic_file_create(int dir,
                        const char *name,
-                       atomic_file_name_fn *make_name,
                        char temp[ATOMIC_FILE_NAME_MAX],
                        struct ddp_err *err)
 {
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     for (int i = 0; i < TRIES; i++) {
-        make_name(temp, name);
+        atomic_file_temp_name(temp, name);
         int fd = openat(dir, temp, flags, 0666);
         if (fd < 0)
             return ddp_err_sys(err, DDP_E_IO, "cannot create %.100s", temp);
@@ -386,7 +385,7 @@ int atomic_file_put_by(int dir,
                        struct ddp_err *err)
 {
     char temp[ATOMIC_FILE_NAME_MAX];
-    int fd = atomic_file_create(dir, name, atomic_file_temp_name, temp, err);
+    int fd = atomic_file_create(dir, name, temp, err);
     if (fd < 0)
         return -1;
     int rc = fill(ctx, fd, temp, err);

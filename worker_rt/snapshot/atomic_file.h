@@ -18,8 +18,8 @@
  * If this is wrong about a writer that lives, that writer's rename fails, and
  * with it its save; no snapshot is torn.
  *
- * Marks (snapshot_dir) and names with too little room are NAME.tmp.RANDOM: they
- * do not say whose they are, and count as another host's.
+ * Names with too little room are NAME.tmp.RANDOM: they do not say whose they
+ * are, and count as another host's.
  */
 #ifndef WORKER_RT_SNAPSHOT_ATOMIC_FILE_H
 #define WORKER_RT_SNAPSHOT_ATOMIC_FILE_H
@@ -42,23 +42,17 @@
 /* An open folder; -1: IO. The caller closes it. */
 int atomic_file_open_dir(const char *path, struct ddp_err *err);
 
-/* A new temporary name for `name`; the second one does not say whose it is. */
+/* A new temporary name for `name`. */
 void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name);
-void atomic_file_plain_name(char out[ATOMIC_FILE_NAME_MAX], const char *name);
 
 /* Removes the temporary files of `name` whose writers are dead; NULL: of all
  * names. Best effort: leftovers cost space only. */
 void atomic_file_sweep(int dir, const char *name);
 
-/* Makes a name for a file, see above. */
-typedef void atomic_file_name_fn(char out[ATOMIC_FILE_NAME_MAX],
-                                 const char *name);
-
 /* Creates a temporary file, locked, and writes its name to `temp`. Returns its
  * descriptor, which the caller closes, or -1: IO. */
 int atomic_file_create(int dir,
                        const char *name,
-                       atomic_file_name_fn *make_name,
                        char temp[ATOMIC_FILE_NAME_MAX],
                        struct ddp_err *err);
 

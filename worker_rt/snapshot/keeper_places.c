@@ -81,14 +81,14 @@ void keeper_places_memory(struct ddp_keeper *k)
 /* Each folder, shared or not, has one writer: the lowest of the nodes' first
  * ranks that see it. */
 static int find_writer(struct ddp_keeper *k,
-                       uint64_t mark,
-                       uint64_t *all,
+                       const struct snapshot_mark *mark,
+                       struct snapshot_mark *all,
                        struct ddp_err *err)
 {
-    int rc = comm_allgather(k->comm, &mark, sizeof(mark), all, err);
-    bool writes = rc == 0 && mark != 0;
+    int rc = comm_allgather(k->comm, mark, sizeof(*mark), all, err);
+    bool writes = rc == 0 && mark->name[0] != '\0';
     for (int r = 0; writes && r < k->comm->rank; r++)
-        writes = all[r] == 0 || !snapshot_dir_sees(&k->dir, all[r]);
+        writes = !snapshot_dir_sees(&k->dir, &all[r]);
     k->disk = writes ? KEEPER_WRITES : KEEPER_NO_DISK;
     /* No rank removes its mark before all have looked for it. */
     return rc == 0 ? k->comm->ops->barrier(k->comm, err) : -1;
@@ -117,7 +117,8 @@ static void look_into_folder(struct ddp_keeper *k)
 static int share_folder(struct ddp_keeper *k, struct ddp_err *err)
 {
     bool leads = k->d->node_rank == 0;
-    uint64_t mark = 0, *all = calloc((size_t)k->comm->world, sizeof(*all));
+    struct snapshot_mark mark = {.name = ""};
+    struct snapshot_mark *all = calloc((size_t)k->comm->world, sizeof(*all));
     int fd = -1, rc = 0;
     if (leads)
         rc = snapshot_dir_open(&k->dir, k->folder, k->d->instance, k->d->fence,
@@ -128,9 +129,9 @@ static int share_folder(struct ddp_keeper *k, struct ddp_err *err)
         rc = snapshot_no_memory(err);
     rc = keeper_agree(k->comm, rc, err);
     if (rc == 0)
-        rc = find_writer(k, mark, all, err);
+        rc = find_writer(k, &mark, all, err);
     if (fd >= 0)
-        snapshot_dir_unmark(&k->dir, mark, fd);
+        snapshot_dir_unmark(&k->dir, &mark, fd);
     if (rc == 0 && !leads)
         k->dir.fd = look_at(k);
     free(all);

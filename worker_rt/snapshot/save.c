@@ -186,8 +186,7 @@ int ddp_snapshot_save(struct ddp *d,
         open_place(&s.place, path, &why) != 0)
         goto out;
     atomic_file_sweep(s.place.dir, s.place.base);
-    s.fd = atomic_file_create(s.place.dir, s.place.base, atomic_file_temp_name,
-                              s.temp, &why);
+    s.fd = atomic_file_create(s.place.dir, s.place.base, s.temp, &why);
     if (s.fd < 0 || write_file(&s, &why) != 0 || put_in_place(&s, &why) != 0)
         goto out;
     snapshot_remember(d, &s.written);

@@ -30,6 +30,7 @@
 
 #define OWNER     "owner"
 #define MARK      "mark"
+#define MARK_LEN  (sizeof(MARK ATOMIC_FILE_MARK) - 1)
 #define FILES_MAX ((size_t)65536) /* of a folder; more is no folder of ours */
 #define STEP_MAX  INT64_C(999999999999999999)
 
@@ -470,37 +471,35 @@ int snapshot_dir_put_by(const struct snapshot_dir *s,
 
 /* -- marks ----------------------------------------------------------------- */
 
-static void mark_name(char out[ATOMIC_FILE_NAME_MAX], uint64_t mark)
-{
-    (void)snprintf(out, ATOMIC_FILE_NAME_MAX, MARK ATOMIC_FILE_MARK "%016llx",
-                   (unsigned long long)mark); /* fits */
-}
-
 int snapshot_dir_mark(struct snapshot_dir *s,
-                      uint64_t *mark,
+                      struct snapshot_mark *mark,
                       int *fd,
                       struct ddp_err *err)
 {
     char name[ATOMIC_FILE_NAME_MAX];
-    *fd = atomic_file_create(s->fd, MARK, atomic_file_plain_name, name, err);
+    *fd = atomic_file_create(s->fd, MARK, name, err);
     if (*fd < 0)
         return -1;
-    ddp_assert(strlen(name) > ATOMIC_FILE_RANDOM);
-    *mark = strtoull(name + strlen(name) - ATOMIC_FILE_RANDOM, NULL, 16);
+    ddp_assert(strlen(name) < sizeof(mark->name));
+    *mark = (struct snapshot_mark){.name = ""};
+    memcpy(mark->name, name, strlen(name));
     return 0;
 }
 
-bool snapshot_dir_sees(const struct snapshot_dir *s, uint64_t mark)
+/* A peer's name that is no mark is none that this process sees. */
+bool snapshot_dir_sees(const struct snapshot_dir *s,
+                       const struct snapshot_mark *mark)
 {
-    char name[ATOMIC_FILE_NAME_MAX];
-    mark_name(name, mark);
-    return access_at(s->fd, name, F_OK, 0) == 0;
+    const char *name = mark->name;
+    return memchr(name, '\0', sizeof(mark->name)) != NULL &&
+           strncmp(name, MARK ATOMIC_FILE_MARK, MARK_LEN) == 0 &&
+           strchr(name, '/') == NULL && access_at(s->fd, name, F_OK, 0) == 0;
 }
 
-void snapshot_dir_unmark(struct snapshot_dir *s, uint64_t mark, int fd)
+void snapshot_dir_unmark(struct snapshot_dir *s,
+                         const struct snapshot_mark *mark,
+                         int fd)
 {
-    char name[ATOMIC_FILE_NAME_MAX];
-    mark_name(name, mark);
-    (void)unlinkat(s->fd, name, 0); /* or the next snapshot_dir_open does */
-    (void)close(fd);                /* empty */
+    (void)unlinkat(s->fd, mark->name, 0); /* or the next sweep does */
+    (void)close(fd);                      /* empty */
 }

@@ -24,6 +24,7 @@
 #define SNAPSHOT_DIR_OWNERS   8 /* that are remembered */
 #define SNAPSHOT_DIR_WHO      8 /* digits of an instance in a name */
 #define SNAPSHOT_DIR_NAME_MAX 96
+#define SNAPSHOT_MARK_MAX     96 /* bytes of a mark's name with its NUL */
 
 /* Is not changed once it is open: one thread may write while another lists. */
 struct snapshot_dir {
@@ -105,17 +106,24 @@ void snapshot_dir_name(const struct snapshot_dir *s,
                        int64_t step,
                        char name[SNAPSHOT_DIR_NAME_MAX]);
 
+/* An empty temporary file, with zeros behind its name. */
+struct snapshot_mark {
+    char name[SNAPSHOT_MARK_MAX];
+};
+
 /*
  * Finds out which processes share the folder: each makes a mark, and looks for
- * the marks of the others. A mark is a random number. It vanishes with
- * snapshot_dir_unmark or,
- * after its maker's death, with the next snapshot_dir_open. IO.
+ * the marks of the others. A mark vanishes with snapshot_dir_unmark or, after
+ * its maker's death, as each temporary file does. IO.
  */
 int snapshot_dir_mark(struct snapshot_dir *s,
-                      uint64_t *mark,
+                      struct snapshot_mark *mark,
                       int *fd,
                       struct ddp_err *err);
-bool snapshot_dir_sees(const struct snapshot_dir *s, uint64_t mark);
-void snapshot_dir_unmark(struct snapshot_dir *s, uint64_t mark, int fd);
+bool snapshot_dir_sees(const struct snapshot_dir *s,
+                       const struct snapshot_mark *mark);
+void snapshot_dir_unmark(struct snapshot_dir *s,
+                         const struct snapshot_mark *mark,
+                         int fd);
 
 #endif
