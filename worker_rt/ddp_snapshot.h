@@ -259,8 +259,10 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
  *
  * Errors are this rank's own, and training may go on: IO, CONFLICT (another run
  * has taken the folder over) of an earlier save to the disk, reported once,
- * while this save goes on; NOMEM, USAGE (as for ddp_snapshot_save) of this
- * save; PEER, ABORTED, TIMEOUT: a collective that it rests on failed, and
+ * with a text that begins with "snapshot of step", while this save goes on;
+ * NOMEM, USAGE (as for ddp_snapshot_save) of this save; CONFLICT, on all ranks,
+ * if this save is a collective and the ranks save different steps: nothing is
+ * saved; PEER, ABORTED, TIMEOUT: a collective that it rests on failed, and
  * nothing can be saved any more. If memory cannot be used any more,
  * ddp_keeper_no_memory says why from then on, and only the disk is used.
  */

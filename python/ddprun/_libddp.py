@@ -33,6 +33,9 @@ NAME_MAX = 256
 # enum ddp_status, as far as this package looks at it.
 USAGE, CONFLICT, NOINPUT, CORRUPT, NOMEM, IO, CONFIG = 2, 65, 66, 67, 71, 74, 78
 
+# How the text of ddp_keeper_save begins if it is of an earlier save.
+EARLIER = "snapshot of step "
+
 
 class Error(Exception):
     """What libddp or this package refuses, or what failed.

@@ -37,8 +37,8 @@ from . import _parts, _rng
 from ._job import comm, handle, place
 from ._libddp import (
     CONFIG,
-    CONFLICT,
     CORRUPT,
+    EARLIER,
     IO,
     NOINPUT,
     NOMEM,
@@ -337,8 +337,9 @@ class State:
 
         Collective: call it on all ranks with the same step.
 
-        Error: a rank died, or there is something that cannot be kept. A disk
-        that fails is no error: `unsaved` says why, and a warning.
+        Error: a rank died, the ranks gave different steps, or there is
+        something that cannot be kept. A disk that fails is no error: `unsaved`
+        says why, and a warning.
         """
         if self._keeper is None:
             raise usage("this state is closed")
@@ -360,13 +361,13 @@ class State:
         self.step = step
 
     def _hand_over(self, step: int, tensors: "dict[str, torch.Tensor]", disk: bool) -> None:
-        """An IO or CONFLICT is of an earlier save, and this one goes on."""
+        """After an error of an earlier save this one goes on."""
         rows = self._table.of(tensors)
         try:
             call("ddp_keeper_save", self._keeper, step, rows, len(rows), None, 0, disk)
             failed = None
         except Error as e:
-            if e.code not in (IO, CONFLICT, NOMEM):
+            if e.code not in (IO, NOMEM) and not str(e).startswith(EARLIER):
                 raise
             failed = e
             if not self.unsaved:

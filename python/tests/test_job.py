@@ -222,3 +222,17 @@ if ddprun.place().restart_count == 0:
     options = ["--nproc_per_node=2", "--max_restarts=1", "--failure_grace=50", "--shutdown_timeout=50"]
     ddprun("--standalone", *options, "notes.py").wait()
     assert time.monotonic() - began < 40
+
+
+def test_saves_of_different_steps_are_refused(tmp_path: Path, ddprun: Start) -> None:
+    """Rank 1 counts otherwise: its state was kept with the step of rank 0."""
+    (tmp_path / "other.py").write_text(
+        "import torch, ddprun\n"
+        "state = ddprun.snapshot(torch.nn.Linear(1, 1), folder='ckpt')\n"
+        "state.save(5, disk=True)\n"
+        "state.save(6 + ddprun.place().rank, disk=True)\n"
+    )
+    job = ddprun("--standalone", "--nproc_per_node=2", "other.py")
+    text = job.wait(65)
+    assert "rank 0 saves step 6, but rank 1 saves step 7: all ranks have to save the same steps" in text
+    assert {path.name[:17] for path in (tmp_path / "ckpt").glob("step-*")} <= {"step-000000000005"}

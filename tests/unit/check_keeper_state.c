@@ -29,8 +29,9 @@ void *__wrap_calloc(size_t n, size_t size);
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-    return scarce && size == sizeof(uint64_t) + MAX ? NULL
-                                                    : __real_calloc(n, size);
+    return scarce && size == 2 * sizeof(uint64_t) + MAX
+               ? NULL
+               : __real_calloc(n, size);
 }
 
 static void be_node(int rank)
@@ -165,6 +166,39 @@ START_TEST(test_keeper_state_is_not_needed)
 }
 END_TEST
 
+/* Rank 2 is a step behind, once. */
+static int save_other_steps(int rank, void *arg)
+{
+    const bool *stripes = arg;
+    const struct ddp_keeper_conf conf = {.size = sizeof(conf),
+                                         .folder = "s",
+                                         .rank_state_max = *stripes ? 0 : MAX,
+                                         .stripes = *stripes};
+    be_node(rank);
+    struct worker *w = worker_start(&conf);
+    RT_OK(worker_save(w, 5, true), w->e);
+    RT_CHECK(worker_save(w, rank == 2 ? 6 : 7, true) == -1);
+    RT_CHECK(w->e.code == DDP_ERR_CONFLICT);
+    RT_CHECK(strcmp(w->e.text, "rank 0 saves step 7, but rank 2 saves step 6: "
+                               "all ranks have to save the same steps") == 0);
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    RT_CHECK(worker_load(w) == 5);
+    RT_OK(worker_save(w, 8, true), w->e); /* nothing is broken */
+    RT_OK(ddp_keeper_wait(w->k, &w->e), w->e);
+    worker_stop(w);
+    return 0;
+}
+
+/* Ranks whose steps differed had their parts combined in one snapshot. */
+START_TEST(test_keeper_state_of_another_step_is_refused)
+{
+    bool stripes = _i == 1;
+    in_round(INSTANCE, 1);
+    rt_world_run(3, save_other_steps, &stripes, 10000);
+    ck_assert(is_there(8, 1, INSTANCE) && !is_there(7, 1, INSTANCE));
+}
+END_TEST
+
 static int open_without_memory(int rank, void *arg)
 {
     struct ddp_error e;
@@ -273,6 +307,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_keeper_state_of_each_rank_comes_back, 0, 2);
     tcase_add_test(t, test_keeper_state_is_that_of_what_was_loaded);
+    tcase_add_loop_test(t, test_keeper_state_of_another_step_is_refused, 0, 2);
     tcase_add_test(t, test_keeper_state_is_not_needed);
     tcase_add_test(t, test_keeper_state_needs_memory_on_all_ranks);
     tcase_add_test(t, test_keeper_state_of_a_refused_one_is_forgotten);

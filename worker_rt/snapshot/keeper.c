@@ -490,8 +490,8 @@ static int put_part(struct ddp_keeper *k,
         rc = (i = pick(k, image_len(m), err)) < 0 ? -1 : 0;
     bool shared = i >= 0 && k->memory.count > 0;
     (void)pthread_mutex_unlock(&k->lock);
-    if (keeper_stripes_offer(k, shared ? i : -1, image_len(m), disk, &lost) !=
-        0) {
+    if (keeper_stripes_offer(k, step, shared ? i : -1, image_len(m), disk,
+                             &lost) != 0) {
         *err = lost;
         return -1;
     }
@@ -603,7 +603,8 @@ int ddp_keeper_save(struct ddp_keeper *k,
     finish(k);
     if (k->ranks.max > 0) {
         ddp_keeper_settle(k); /* until then the sealer reads what they set */
-        int got = keeper_ranks_gather(k, tensors, ntensors, &with, &other);
+        int got =
+            keeper_ranks_gather(k, step, tensors, ntensors, &with, &other);
         if (rc == 0 && got != 0)
             why = other;
         rc = rc != 0 ? rc : got;

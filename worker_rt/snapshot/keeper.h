@@ -32,6 +32,7 @@
 struct stripes_offer {
     int64_t slot; /* one more than its number; 0: it saves alone, or nothing */
     int64_t len;  /* of the image */
+    int64_t step; /* that is saved */
     int64_t session; /* in which all write it to the disk; 0: none */
 };
 
@@ -215,8 +216,9 @@ void keeper_ranks_free(struct ddp_keeper *k);
 
 /* Collective, before a save, when nothing is being sealed: `with` becomes the
  * tensors and one more for the states of all ranks. The caller frees it. NOMEM,
- * those of the collective. */
+ * CONFLICT (another rank saves another step), those of the collective. */
 int keeper_ranks_gather(struct ddp_keeper *k,
+                        int64_t step,
                         const struct ddp_tensor *tensors,
                         size_t n,
                         struct ddp_tensor **with,
@@ -235,13 +237,15 @@ int keeper_ranks_end(struct ddp_keeper *k, bool loaded, struct ddp_err *err);
  * All the others are: made, if all want them; the first rank of each node says
  * into which slot (-1: none that is shared) its image of `len` bytes goes, and
  * whether all write it to the disk, the others what theirs has; what became of
- * the parts. The errors of the collectives. The last one, on the first rank of
+ * the parts. The errors of the collectives. The second one also CONFLICT: the
+ * ranks save different steps. The last one, on the first rank of
  * a node, also CONFLICT and PEER: a part is missing; else it has the sums of
  * all of them.
  */
 int keeper_stripes_prepare(struct ddp_keeper *k, bool on, struct ddp_err *err);
 int keeper_stripes_open(struct ddp_keeper *k, struct ddp_err *err);
 int keeper_stripes_offer(struct ddp_keeper *k,
+                         int64_t step,
                          int slot,
                          uint64_t len,
                          bool disk,
@@ -307,5 +311,8 @@ int keeper_own(struct ddp_keeper *k, struct ddp_err *err);
  * `err` are this rank's own. Collective.
  */
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err);
+
+/* Whether this rank saves the step that rank 0 saves. CONFLICT. */
+int keeper_same_step(int64_t zero, int rank, int64_t step, struct ddp_err *err);
 
 #endif

@@ -49,6 +49,16 @@ static int find_failed(struct ddp_comm *comm, bool failed, struct ddp_err *err)
                        "the ranks do not say which of them failed");
 }
 
+int keeper_same_step(int64_t zero, int rank, int64_t step, struct ddp_err *err)
+{
+    if (step == zero)
+        return 0;
+    return ddp_err_set(err, DDP_E_CONFLICT,
+                       "rank 0 saves step %lld, but rank %d saves step %lld: "
+                       "all ranks have to save the same steps",
+                       (long long)zero, rank, (long long)step);
+}
+
 /* Two collectives at most: the first that failed, and its words. If all is
  * well, the second is not needed. */
 int keeper_agree(struct ddp_comm *comm, int rc, struct ddp_err *err)

@@ -2,15 +2,17 @@
  * worker_rt/snapshot/keeper_ranks: state that each rank has for itself, such as
  * that of its random generator. It travels in the snapshot of all as one more
  * tensor, a row for each rank: 8 bytes (little-endian) with its length and one
- * more, or 0 for a rank that has none, then the bytes.
+ * more, or 0 for a rank that has none, then the bytes, and at the end of the
+ * row the step, which a load does not need.
  *
  * Happy path: a save gathers the rows of all ranks, and has them in one more
  * tensor; a load brings them back to every rank, of whatever world they are.
  *
  * Failure modes. A rank dies while the rows are gathered: the save fails, on
- * all ranks. The ranks have rows of different lengths: CONFLICT, from the
- * communicator. A snapshot has none, or a tensor of that name that is something
- * else: no rank has a state of its own.
+ * all ranks. The ranks save different steps: CONFLICT on all of them. The ranks
+ * have rows of different lengths: the same, from the communicator. A snapshot
+ * has none, or a tensor of that name that is something else: no rank has a
+ * state of its own.
  */
 #include "worker_rt/snapshot/keeper.h"
 
@@ -20,19 +22,20 @@
 #include "worker_rt/comm/comm.h"
 
 #define PREFIX  sizeof(uint64_t)
+#define AROUND  (2 * PREFIX) /* of a row's bytes those around the state */
 #define ALL_MAX ((uint64_t)1 << 30) /* bytes of all rows */
 
-static void put_length(uint8_t *row, uint64_t n)
+static void put_number(uint8_t *at, uint64_t n)
 {
     for (size_t i = 0; i < PREFIX; i++)
-        row[i] = (uint8_t)(n >> (8 * i));
+        at[i] = (uint8_t)(n >> (8 * i));
 }
 
-static uint64_t get_length(const uint8_t *row)
+static uint64_t get_number(const uint8_t *at)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < PREFIX; i++)
-        n |= (uint64_t)row[i] << (8 * i);
+        n |= (uint64_t)at[i] << (8 * i);
     return n;
 }
 
@@ -42,14 +45,14 @@ int keeper_ranks_open(struct ddp_keeper *k, size_t max, struct ddp_err *err)
     size_t world = (size_t)k->comm->world;
     if (max == 0)
         return 0;
-    if (max > ALL_MAX / world - PREFIX)
+    if (max > ALL_MAX / world - AROUND)
         return ddp_err_set(err, DDP_E_USAGE,
                            "rank_state_max is %zu, must be at most %llu in a "
                            "world of size %zu",
-                           max, (unsigned long long)(ALL_MAX / world - PREFIX),
+                           max, (unsigned long long)(ALL_MAX / world - AROUND),
                            world);
-    r->mine = calloc(1, PREFIX + max);
-    r->all = calloc(world, PREFIX + max);
+    r->mine = calloc(1, AROUND + max);
+    r->all = calloc(world, AROUND + max);
     if (r->mine == NULL || r->all == NULL)
         return snapshot_no_memory(err);
     r->max = max;
@@ -86,7 +89,7 @@ int ddp_keeper_set_rank_state(struct ddp_keeper *k,
                           len, data, r->max);
         return rt_fail(err, &why);
     }
-    put_length(r->mine, len + 1);
+    put_number(r->mine, len + 1);
     if (len > 0)
         memcpy(r->mine + PREFIX, data, len);
     memset(r->mine + PREFIX + len, 0, r->max - len);
@@ -95,7 +98,20 @@ int ddp_keeper_set_rank_state(struct ddp_keeper *k,
 
 /* -- save ------------------------------------------------------------------ */
 
+static int check_steps(const struct ddp_keeper *k, struct ddp_err *err)
+{
+    const struct keeper_ranks *r = &k->ranks;
+    size_t row = AROUND + r->max;
+    int rc = 0;
+    for (int i = 1; rc == 0 && i < k->comm->world; i++)
+        rc = keeper_same_step(
+            (int64_t)get_number(r->all + row - PREFIX), i,
+            (int64_t)get_number(r->all + ((size_t)i + 1) * row - PREFIX), err);
+    return rc;
+}
+
 int keeper_ranks_gather(struct ddp_keeper *k,
+                        int64_t step,
                         const struct ddp_tensor *tensors,
                         size_t n,
                         struct ddp_tensor **with,
@@ -104,8 +120,11 @@ int keeper_ranks_gather(struct ddp_keeper *k,
     const struct ddp_comm *comm = k->comm;
     struct keeper_ranks *r = &k->ranks;
     ddp_assert(r->max > 0);
-    if (comm_allgather(k->comm, r->mine, PREFIX + r->max, r->all, err) != 0)
+    put_number(r->mine + PREFIX + r->max, (uint64_t)step);
+    if (comm_allgather(k->comm, r->mine, AROUND + r->max, r->all, err) != 0)
         return ddp_err_wrap(err, "the states of the ranks");
+    if (check_steps(k, err) != 0)
+        return -1;
     *with = calloc(n + 1, sizeof(**with));
     if (*with == NULL)
         return snapshot_no_memory(err);
@@ -115,7 +134,7 @@ int keeper_ranks_gather(struct ddp_keeper *k,
         (struct ddp_tensor){.name = SNAPSHOT_RANKS,
                             .dtype = DDP_U8,
                             .dims = 2,
-                            .shape = {(uint64_t)comm->world, PREFIX + r->max},
+                            .shape = {(uint64_t)comm->world, AROUND + r->max},
                             .data = r->all};
     return 0;
 }
@@ -168,7 +187,7 @@ ddp_keeper_rank_state(const struct ddp_keeper *k, int rank, size_t *len)
     if (r->loaded == NULL || rank < 0 || (uint64_t)rank >= r->loaded_world)
         return NULL;
     const uint8_t *row = r->loaded + (uint64_t)rank * r->loaded_row;
-    uint64_t n = get_length(row);
+    uint64_t n = get_number(row);
     if (n == 0 || n - 1 > r->loaded_row - PREFIX)
         return NULL;
     *len = (size_t)(n - 1);

@@ -128,6 +128,7 @@ take_part(struct ddp_keeper *k, const struct stripes_offer *o, uint64_t len)
 }
 
 int keeper_stripes_offer(struct ddp_keeper *k,
+                         int64_t step,
                          int slot,
                          uint64_t len,
                          bool disk,
@@ -139,9 +140,14 @@ int keeper_stripes_offer(struct ddp_keeper *k,
     const struct stripes_offer mine = {
         .slot = leads(k) ? slot + 1 : 0,
         .len = (int64_t)len,
+        .step = step,
         .session = all_write ? (int64_t)++f->session : 0};
     if (comm_allgather(comm, &mine, sizeof(mine), k->stripes.offers, err) != 0)
         return ddp_err_wrap(err, "the parts of a snapshot");
+    for (int r = 1; r < comm->world; r++)
+        if (keeper_same_step(k->stripes.offers[0].step, r,
+                             k->stripes.offers[r].step, err) != 0)
+            return -1;
     take_part(k, &k->stripes.offers[leader_of(k)], len);
     return 0;
 }
