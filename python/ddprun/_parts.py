@@ -14,6 +14,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ._libddp import Error, usage
+from ._tree import InPlace
 
 SHOWN_MAX = 20  # differences in an error
 
@@ -98,8 +99,11 @@ def named(given: "tuple[Any, ...]") -> "dict[str, Any]":
         kind = _kind(part)
         _refuse_sharded(f"the {kind}", part)
         part = unwrapped(part) if kind == "model" else part
-        n = sum(1 for name in parts if name.rstrip("0123456789") == kind)
-        parts[kind if n == 0 else f"{kind}{n + 1}"] = part
+        name, n = kind, 1
+        while name in parts:
+            n += 1
+            name = f"{kind}{n}"
+        parts[name] = part
     return parts
 
 
@@ -119,7 +123,8 @@ def _of_model(name: str, model: torch.nn.Module, saved: "dict[str, Any]") -> Ite
     for key in saved.keys() - here.keys():
         yield f"{name}.{key}: {_shape(saved[key])} in the snapshot, not here"
     for key in here.keys() & saved.keys():
-        if _shape(here[key]) != _shape(saved[key]):
+        own = key.rpartition(".")[2] == "_extra_state"  # as large as get_extra_state() makes it
+        if not own and _shape(here[key]) != _shape(saved[key]):
             yield f"{name}.{key}: {_shape(saved[key])} in the snapshot, {_shape(here[key])} here"
 
 
@@ -191,10 +196,12 @@ def own_state(x: Any) -> Any:
 
 
 def load_values(mine: "dict[str, Any]", saved: "dict[str, Any]") -> None:
-    """extra and per_rank: objects get their state, plain data is replaced. What
-    was not saved stays; what was saved and is not here comes as data."""
+    """extra and per_rank: objects get their state, and lists, dicts, tensors and
+    the like their content (see InPlace). What was not saved stays; what was saved
+    and is not here comes as data."""
+    into = InPlace()
     for name, value in saved.items():
         if has_state(mine.get(name)):
             load(name, mine[name], value)
         else:
-            mine[name] = value
+            mine[name] = into.put(mine.get(name), value)

@@ -25,7 +25,9 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
+import operator
 import os
+import struct
 import warnings
 import zlib
 from ctypes import c_int64, c_size_t
@@ -52,10 +54,10 @@ from ._libddp import (
     usage,
 )
 from ._sampler import StatefulSampler
-from ._tree import DTYPE_OF, DTYPES, Writer, bytes_of, unflatten
+from ._tree import DTYPE_OF, DTYPES, Reader, Writer, bytes_of
 
 STRUCTURE = "ddprun.structure"
-FORMAT = 1
+FORMAT = 2  # 1: of ddprun 0.2, which has fewer kinds of values
 PAGE = 4096  # STRUCTURE and the states of the ranks have whole pages
 _I64, _MAX = 5, 2  # DDP_I64, DDP_MAX
 
@@ -64,6 +66,16 @@ Prepare = Callable[[int, "dict[str, Any]"], None]
 
 def _pages(n: int) -> int:
     return -(-n // PAGE) * PAGE
+
+
+def _whole(step: Any) -> int:
+    try:
+        number = operator.index(step)
+    except TypeError:
+        number = -1
+    if not 0 <= number < 2**63:
+        raise usage(f"the step is {step!r}, must be a whole number, 0 or more")
+    return number
 
 
 def _compact(tree: Any) -> bytes:
@@ -81,7 +93,7 @@ class _Loaded:
     def _place(self, _: Any, wanted: Any) -> Optional[int]:
         try:
             t = wanted.contents
-            room = torch.empty(tuple(t.shape[: t.dims]), dtype=DTYPE_OF[t.dtype])
+            room = torch.empty(tuple(t.shape[: t.dims]), dtype=DTYPE_OF[t.dtype], device="cpu")
             self.tensors[t.name.decode()] = room
             return room.data_ptr() or None
         except Exception as e:  # must not end in ctypes
@@ -96,10 +108,11 @@ class _Loaded:
             raise usage("the snapshot was not written by ddprun.snapshot; use another folder")
         try:
             structure = json.loads(bytes_of(self.tensors.pop(STRUCTURE)))
-            if structure["format"] != FORMAT:
+            if structure["format"] not in range(1, FORMAT + 1):
                 raise Error(CONFIG, "a newer version of ddprun wrote the snapshot; use that one")
-            return {name: dict(unflatten(structure[name], self.tensors)) for name in ("parts", "extra")}
-        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError) as e:
+            reader = Reader(self.tensors)
+            return {name: dict(reader.read(structure[name])) for name in ("parts", "extra")}
+        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, struct.error) as e:
             raise Error(CORRUPT, f"the structure of the snapshot makes no sense: {type(e).__name__}: {e}") from e
 
 
@@ -217,18 +230,16 @@ class State:
         return zlib.compress(text, 1)
 
     def _agree_on_room(self) -> int:
-        """The same on all ranks, with room for what grows a little. Among several
-        ranks never 0: the gathering shows that all of them came to the save."""
+        """The same on all ranks, with room for what grows a little. Never 0: the
+        gathering shows that all of them came to the save of that step."""
         mine = len(self._rank_state())
-        n = c_int64(_pages(mine + mine // 4 + 1024) if mine or self._world > 1 else 0)
+        n = c_int64(_pages(mine + mine // 4 + 1024))
         if self._world > 1:
             at = ctypes.byref(n)
             call("ddp_comm_all_reduce", comm(), at, at, 1, _I64, _MAX)
         return n.value
 
     def _put_rank_state(self) -> None:
-        if self._rank_max == 0:
-            return
         mine = self._rank_state()
         if len(mine) > self._rank_max:
             raise usage(
@@ -243,7 +254,7 @@ class State:
         at = lib.ddp_keeper_rank_state(self._keeper, place().rank, ctypes.byref(n))
         if at is None or n.value == 0:
             return
-        tree = unflatten(json.loads(zlib.decompress(ctypes.string_at(at, n.value))), {})
+        tree = Reader({}).read(json.loads(zlib.decompress(ctypes.string_at(at, n.value))))
         rng = tree.pop("ddprun.rng", None)
         _parts.load_values(self.per_rank, tree)
         if rng is not None and self._rng:
@@ -280,9 +291,9 @@ class State:
     def _collect(self) -> "dict[str, torch.Tensor]":
         """All tensors by name, the structure among them."""
         writer = Writer()
-        parts = {name: writer.write(part.state_dict(), name) for name, part in self._parts.items()}
-        extra = {name: _parts.own_state(x) for name, x in self.extra.items()}
-        text = _compact({"format": FORMAT, "parts": parts, "extra": writer.write(extra, "extra")})
+        parts = writer.write({name: part.state_dict() for name, part in self._parts.items()}, "")
+        extra = writer.write({name: _parts.own_state(x) for name, x in self.extra.items()}, "extra")
+        text = _compact({"format": FORMAT, "parts": parts, "extra": extra})
         tensors = {name: self._reachable(t) for name, t in writer.tensors.items()}
         tensors[STRUCTURE] = torch.frombuffer(bytearray(text.ljust(_pages(len(text)))), dtype=torch.uint8)
         return tensors
@@ -310,10 +321,11 @@ class State:
             return
         names.sort(key=lambda name: -tensors[name].element_size())  # so all are aligned
         if place().rank == 0:
-            all_bytes = torch.cat([tensors[name].reshape(-1).view(torch.uint8).cpu() for name in names])
+            flat = (tensors[name].cpu().reshape(-1).clone(memory_format=torch.contiguous_format) for name in names)
+            all_bytes = torch.cat([t.view(torch.uint8) for t in flat])
         else:
             n = sum(tensors[name].numel() * tensors[name].element_size() for name in names)
-            all_bytes = torch.empty(n, dtype=torch.uint8)
+            all_bytes = torch.empty(n, dtype=torch.uint8, device="cpu")
         call("ddp_comm_broadcast", comm(), all_bytes.data_ptr(), all_bytes.numel(), 0)
         at = 0
         for name in names:
@@ -343,6 +355,7 @@ class State:
         """
         if self._keeper is None:
             raise usage("this state is closed")
+        step = _whole(step)
         if disk is None:
             disk = self._disk_every > 0 and step % self._disk_every == 0
         disk = disk and self._folder is not None
@@ -444,8 +457,10 @@ def snapshot(
     folder, disk_every, keep: where snapshots go to every so many steps, and how
         many stay. Without a folder they are in memory only: they survive
         workers and nodes, not the launchers of all nodes.
-    extra: what else all ranks share: numbers, text, tensors, objects with a
-        state (a StatefulSampler). It is `State.extra` and may be changed.
+    extra: what else all ranks share: numbers, text, lists, dicts, tensors,
+        objects with a state (a StatefulSampler). It is `State.extra` and may be
+        changed. What was saved comes into the lists, dicts and tensors that
+        stand in it.
     per_rank: the same, but each rank's own; a rank of another world gets that of
         its number, if there was one.
     rng: keep the random generators of Python, numpy and PyTorch, per rank.

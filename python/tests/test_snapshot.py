@@ -185,6 +185,123 @@ def test_extra_and_per_rank_come_back(tmp_path: Path) -> None:
     state.close()
 
 
+def test_values_of_numpy_come_back_to_each_rank(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    mine = {f"v{i}": numpy.float32(i) for i in range(20)}
+    state = ddprun.snapshot(folder=tmp_path, per_rank=dict(mine), rng=False)
+    state.save(1, disk=True)
+    state.close()
+    state = ddprun.snapshot(folder=tmp_path, rng=False)
+    assert state.per_rank == mine and all(type(x) is numpy.float32 for x in state.per_rank.values())
+    state.close()
+
+
+def test_extra_comes_back_into_the_objects_of_the_program(tmp_path: Path) -> None:
+    def kept() -> "dict[str, Any]":
+        return {"losses": [], "best": {}, "seen": torch.zeros(3)}
+
+    extra = kept()
+    state = ddprun.snapshot(nn.Linear(1, 1), folder=tmp_path, extra=extra)
+    extra["losses"].append(1.5)
+    extra["best"]["loss"] = 1.5
+    extra["seen"] += 1
+    state.save(1, disk=True)
+    state.close()
+    extra = kept()
+    losses, best, seen = extra["losses"], extra["best"], extra["seen"]
+    state = ddprun.snapshot(nn.Linear(1, 1), folder=tmp_path, extra=extra)
+    assert losses == [1.5] and best == {"loss": 1.5} and seen.sum() == 3
+    losses.append(0.5)  # the program goes on with its own
+    state.save(2, disk=True)
+    state.close()
+    state = ddprun.snapshot(nn.Linear(1, 1), folder=tmp_path)
+    assert state.extra["losses"] == [1.5, 0.5]
+    state.close()
+
+
+class Average2:
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def state_dict(self) -> "dict[str, int]":
+        return {"value": self.value}
+
+    def load_state_dict(self, state: "dict[str, int]") -> None:
+        self.value = state["value"]
+
+
+class Average(Average2):
+    pass
+
+
+@pytest.mark.parametrize("kinds", [(Average2, Average2), (Average, Average, Average2), (Average2, Average, Average)])
+def test_each_part_has_a_name_of_its_own(kinds: Any, tmp_path: Path) -> None:
+    state = ddprun.snapshot(*(kind(i) for i, kind in enumerate(kinds)), folder=tmp_path)
+    state.save(1, disk=True)
+    state.close()
+    again = [kind(9) for kind in kinds]
+    ddprun.snapshot(*again, folder=tmp_path).close()
+    assert [part.value for part in again] == list(range(len(kinds)))
+
+
+def test_a_default_device_is_the_programs_own(tmp_path: Path) -> None:
+    parts = adam()
+    trained(parts)
+    state = ddprun.snapshot(*parts, folder=tmp_path, per_rank={"empty": torch.empty(0)})
+    state.save(3, disk=True)
+    state.close()
+    again = adam()
+    torch.set_default_device("meta")
+    try:
+        state = ddprun.snapshot(*again, folder=tmp_path, per_rank={})
+        state.save(4, disk=True)
+        state.close()
+    finally:
+        torch.set_default_device(None)
+    assert state.restored and state.per_rank["empty"].device.type == "cpu"
+    assert same(state_of(again), state_of(parts))
+
+
+class Scaled(nn.Module):
+    """Has a state of its own that grows, as a layer of TransformerEngine."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.scale = torch.arange(n, dtype=torch.uint8)
+
+    def get_extra_state(self) -> torch.Tensor:
+        return self.scale
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        self.scale = state
+
+
+def test_extra_state_of_another_size_comes_back(tmp_path: Path) -> None:
+    state = ddprun.snapshot(nn.Sequential(Scaled(5)), folder=tmp_path)
+    state.save(1, disk=True)
+    state.close()
+    model = nn.Sequential(Scaled(0))
+    ddprun.snapshot(model, folder=tmp_path).close()
+    assert model[0].scale.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("step", [7.0, "7", None, -1, 2**63])
+def test_a_step_that_is_none_is_told(step: Any, tmp_path: Path) -> None:
+    state = ddprun.snapshot(nn.Linear(1, 1), folder=tmp_path)
+    with pytest.raises(ddprun.Error, match=f"the step is {step!r}, must be a whole number"):
+        state.save(step)
+    state.save(torch.tensor(7))  # type: ignore[arg-type]
+    assert state.step == 7 and type(state.step) is int
+    state.close()
+
+
+def test_what_cannot_be_kept_is_told_by_the_first_save() -> None:
+    state = ddprun.snapshot(nn.Linear(1, 1), extra={"seen": {"of": [1, Path("x")]}})
+    with pytest.raises(ddprun.Error, match="^extra.seen.of.1: a PosixPath .pathlib.*PosixPath. cannot be kept; "):
+        state.save(1)
+    state.close()
+
+
 def test_a_wrong_model_is_told_with_all_differences(tmp_path: Path) -> None:
     parts = adam()
     state = ddprun.snapshot(*parts, folder=tmp_path)
