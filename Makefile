@@ -147,7 +147,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/standby,standby forks policy command same_env order learn \
 	prefetch runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \
-	pmix pmix_far pmix_frame pmix_nodes \
+	pmix pmix_far pmix_folder pmix_frame pmix_nodes \
 	pmix_server) rendezvous/proto/pmi \
 	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
 	resolver store_host own_name own_join) \

@@ -548,6 +548,7 @@ static void open_parts(struct loop *l,
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
         workers_new(&l->uv, l->conf, origin, l->output, &workers_handler, l);
+    janitor_folder(JANITOR_MPI, workers_mpi_folder(l->workers));
     l->file_timer = file_timer_new(&l->uv, l->workers, l->conf->nproc);
     l->standby = standby_new(&l->uv, l->conf, origin, l->workers);
     if (l->standby != NULL)

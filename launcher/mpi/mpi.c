@@ -500,6 +500,11 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     note_unused(m);
 }
 
+const char *mpi_folder(const struct mpi *m)
+{
+    return m == NULL ? "" : pmix_folder(m->pmix);
+}
+
 pid_t mpi_helper(const struct mpi *m, enum mpi_helper which)
 {
     if (m == NULL)

@@ -65,6 +65,9 @@ void mpi_started(struct mpi *m, int local_rank, pid_t pid);
  */
 void mpi_ended(struct mpi *m, struct agent_worker *w);
 
+/* A folder that has to go at the end, with all that is in it; "": none. */
+const char *mpi_folder(const struct mpi *m);
+
 enum mpi_helper {
     MPI_HELPER_PMIX,  /* the PMIx server */
     MPI_HELPER_HWLOC, /* what looks at the topology (hwloc_xml) */

@@ -3,7 +3,7 @@
  * which makes the maps; the server is forked; its words come as frames. The
  * workers were forked meanwhile and wait, each at its pipe, for the variables.
  * What other nodes have to do with is pmix_far's. Once all workers of the node
- * have ended the server is killed.
+ * have ended the server is killed, and what they shared is removed.
  *
  * Failure modes:
  *  - The server does not start, or not within PMIX_START_MS, or dies, or says
@@ -566,12 +566,19 @@ struct pmix *pmix_new(uv_loop_t *loop, int nproc, pmix_fail fail, void *ctx)
         p->workers[i].pipe = -1;
     (void)uv_timer_init(loop, &p->timer); /* cannot fail */
     p->timer.data = p;
+    pmix_folder_make(p->job.folder);
     return p;
+}
+
+const char *pmix_folder(const struct pmix *p)
+{
+    return p == NULL ? "" : p->job.folder;
 }
 
 static void forget(struct pmix *p)
 {
     end_server(p);
+    pmix_folder_empty(p->job.folder);
     pmix_far_close(&p->far);
     kvs_free(&p->names);
     pmix_nodes_free(&p->job.maps);
@@ -636,6 +643,7 @@ const char *pmix_ended(struct pmix *p, int local_rank, bool failed)
         p->state = PMIX_IDLE;
         (void)uv_timer_stop(&p->timer);
         end_server(p);
+        pmix_folder_empty(p->job.folder);
     }
     return why;
 }

@@ -50,6 +50,9 @@ const char *pmix_ended(struct pmix *p, int local_rank, bool failed);
  * all if `p` is NULL. */
 bool pmix_is_new(const struct pmix *p, int local_rank);
 
+/* The folder that has to go at the end, with all that is in it; "": none. */
+const char *pmix_folder(const struct pmix *p);
+
 /* The server; 0: there is none. */
 pid_t pmix_helper(const struct pmix *p);
 

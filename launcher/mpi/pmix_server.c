@@ -583,11 +583,41 @@ static void register_job(const struct pmix_functions *f, const char *nspace)
         text_info("pmix.nmap", raw(job->maps.hosts)),
         text_info("pmix.pmap", raw(job->maps.ranks)),
         text_info("pmix.lpeers", job->maps.peers),
+        /* Last, since there may be none. */
+        text_info("pmix.tmpdir", (char *)(uintptr_t)job->folder),
     };
-    int rc = f->PMIx_server_register_nspace(
-        nspace, job->nproc, info, sizeof(info) / sizeof(info[0]), NULL, NULL);
+    size_t n = sizeof(info) / sizeof(info[0]) - (job->folder[0] == '\0');
+    int rc =
+        f->PMIx_server_register_nspace(nspace, job->nproc, info, n, NULL, NULL);
     if (rc != PMIXLIB_SUCCESS && rc != PMIXLIB_DONE_AT_ONCE)
         give_up("PMIx_server_register_nspace", rc);
+}
+
+static void put_variable(struct buf *all, const char *variable)
+{
+    if (buf_put(all, variable, strlen(variable) + 1) != 0)
+        give_up("too many variables for a worker", 0);
+}
+
+/* Open MPI 4 and 5 share memory by files in these; what the user has set
+ * stays. */
+static void put_folder(struct buf *all)
+{
+    static const char *const names[] = {
+        "OMPI_MCA_btl_sm_backing_directory",
+        "OMPI_MCA_btl_vader_backing_directory",
+        "OMPI_MCA_osc_sm_backing_directory",
+        "OMPI_MCA_osc_rdma_backing_directory",
+        "OMPI_MCA_osc_ucx_backing_directory",
+    };
+    char variable[64 + PMIX_FOLDER_MAX];
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (server.job->folder[0] == '\0' || getenv(names[i]) != NULL)
+            continue;
+        (void)snprintf(variable, sizeof(variable), "%s=%s", names[i],
+                       server.job->folder); /* fits */
+        put_variable(all, variable);
+    }
 }
 
 static void tell_env(int32_t local_rank, char **env)
@@ -595,8 +625,8 @@ static void tell_env(int32_t local_rank, char **env)
     struct buf all;
     buf_init(&all, PMIX_ENV_MAX);
     for (; env != NULL && *env != NULL; env++)
-        if (buf_put(&all, *env, strlen(*env) + 1) != 0)
-            give_up("too many variables for a worker", 0);
+        put_variable(&all, *env);
+    put_folder(&all);
     struct pmix_frame f = {.kind = PMIX_ENV,
                            .rank = local_rank,
                            .data = (const char *)buf_head(&all),

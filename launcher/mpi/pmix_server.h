@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "launcher/mpi/pmix_folder.h"
 #include "launcher/mpi/pmix_nodes.h"
 #include "rendezvous/base/err.h"
 
@@ -17,6 +18,7 @@ struct pmix_job {
     int64_t nodes;
     int64_t world_size;
     int nproc;
+    char folder[PMIX_FOLDER_MAX]; /* "": none */
 };
 
 /* In a fresh child (net/helper); `fd` is the socket to the launcher. */

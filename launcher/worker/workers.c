@@ -647,6 +647,11 @@ const char *workers_temporary(const struct workers *workers)
     return errfile_temporary(&workers->errfile);
 }
 
+const char *workers_mpi_folder(const struct workers *workers)
+{
+    return mpi_folder(workers->mpi);
+}
+
 /* -- looking at them ------------------------------------------------------- */
 
 pid_t workers_pid(const struct workers *workers, int local_rank)

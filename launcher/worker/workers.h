@@ -115,6 +115,10 @@ const char *workers_folder(const struct workers *workers);
  */
 const char *workers_temporary(const struct workers *workers);
 
+/* The folder of what MPI's ranks share, which is removed at the end with all
+ * that is in it; "" if there is none. */
+const char *workers_mpi_folder(const struct workers *workers);
+
 /* The worker's process; 0 if it does not live. */
 pid_t workers_pid(const struct workers *workers, int local_rank);
 

@@ -32,7 +32,7 @@ PMIXLIB_FUNCTIONS(DECLARE)
 
 static struct pmixlib_module module;
 static struct pmixlib_proc last;
-static char nspace[PMIXLIB_NSPACE_SIZE], maps[2][256];
+static char nspace[PMIXLIB_NSPACE_SIZE], told[3][256];
 static int clients, registered;
 
 /* What is behind `name` in FAKE_PMIX; NULL: it is not there. */
@@ -187,14 +187,15 @@ int PMIx_server_register_nspace(const char *name,
                                 pmixlib_op_fn done,
                                 void *data)
 {
+    static const char *const keys[] = {"pmix.nmap", "pmix.pmap", "pmix.tmpdir"};
     (void)done;
     (void)data;
     clients = workers;
     memcpy(nspace, name, sizeof(nspace));
     for (size_t i = 0; i < n; i++)
-        for (int k = 0; k < 2; k++)
-            if (strcmp(info[i].key, k == 0 ? "pmix.nmap" : "pmix.pmap") == 0)
-                (void)snprintf(maps[k], sizeof(maps[k]), "%s",
+        for (int k = 0; k < 3; k++)
+            if (strcmp(info[i].key, keys[k]) == 0)
+                (void)snprintf(told[k], sizeof(told[k]), "%s",
                                info[i].value.data.string);
     return number("nspace=");
 }
@@ -232,8 +233,9 @@ int PMIx_server_setup_fork(const struct pmixlib_proc *proc, char ***env)
         return PMIXLIB_NOMEM;
     add(*env, "PMIX_RANK", rank);
     add(*env, "PMIX_NAMESPACE", proc->nspace);
-    add(*env, "FAKE_NODES", maps[0]);
-    add(*env, "FAKE_RANKS", maps[1]);
+    add(*env, "FAKE_NODES", told[0]);
+    add(*env, "FAKE_RANKS", told[1]);
+    add(*env, "FAKE_FOLDER", told[2]);
     if (word("long") != NULL)
         memset(fill, 'x', sizeof(fill) - 1);
     add(*env, "FAKE_FILL", fill);

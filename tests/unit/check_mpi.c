@@ -2,6 +2,7 @@
 /* links: launcher/mpi/mapping launcher/mpi/exchange launcher/rdzv/resolver */
 /* links: launcher/mpi/pmix launcher/mpi/pmix_server launcher/mpi/pmix_frame */
 /* links: launcher/mpi/pmix_nodes launcher/mpi/pmix_far */
+/* links: launcher/mpi/pmix_folder */
 /* links: launcher/mpi/hwloc_xml launcher/mpi/channel launcher/proc/procfs */
 /* links: tests/lib/hurt tests/lib/store_world rendezvous/proto/pmi */
 /* links: STORE NET PROTO BASE */

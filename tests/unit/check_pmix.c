@@ -1,6 +1,7 @@
 /* links: launcher/mpi/mpi launcher/mpi/space launcher/mpi/kvs */
 /* links: launcher/mpi/pmix launcher/mpi/pmix_server launcher/mpi/pmix_frame */
 /* links: launcher/mpi/pmix_nodes launcher/mpi/pmix_far */
+/* links: launcher/mpi/pmix_folder */
 /* links: launcher/mpi/mapping launcher/mpi/exchange launcher/mpi/hwloc_xml */
 /* links: launcher/mpi/channel launcher/proc/procfs */
 /* links: launcher/rdzv/resolver tests/lib/hurt tests/lib/store_world */
@@ -12,6 +13,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +186,20 @@ static void setup(void)
     new_node(0, 2);
 }
 
+/* As the janitor does; what is in them is pmix_folder's to remove. */
+static void remove_folders(void)
+{
+    for (int i = 0; i < 2; i++)
+        if (nodes[i].mpi != NULL)
+            (void)rmdir(mpi_folder(nodes[i].mpi)); /* "": none */
+}
+
+static void teardown(void)
+{
+    remove_folders();
+    scratch_leave();
+}
+
 #define BEGIN(i, count, script)                                                \
     do {                                                                       \
         struct ddp_err err_;                                                   \
@@ -206,6 +222,39 @@ START_TEST(test_pmix_workers_get_their_variables)
     ck_assert_int_eq(mpi_helper(nodes[0].mpi, MPI_HELPER_PMIX),
                      0); /* it went with them */
     ck_assert_int_eq(nodes[0].failed, -1);
+}
+END_TEST
+
+/* What Open MPI's ranks share is in a folder of the launch's own, where the
+ * user has not set another one, and goes with the round; through no link. */
+START_TEST(test_pmix_folder_is_emptied_with_the_round)
+{
+    char line[100];
+    const char *folder = mpi_folder(nodes[0].mpi);
+    ck_assert_int_eq(setenv("OMPI_MCA_osc_sm_backing_directory", "/x", 1), 0);
+    BEGIN(0, 1, "");
+    const char *v = variables(0, 1);
+    (void)snprintf(line, sizeof(line), "OMPI_MCA_btl_sm_backing_directory=%s\n",
+                   folder);
+    ck_assert_ptr_nonnull(strstr(v, line));
+    ck_assert_ptr_null(strstr(v, "osc_sm_backing"));
+    ck_assert_ptr_nonnull(strstr(v, "FAKE_FOLDER=/dev/shm/ddprun-mpi-"));
+    ck_assert_int_eq(mkdir("kept", 0700), 0);
+    ck_assert_int_eq(mkdir("kept/inside", 0700), 0);
+    (void)snprintf(line, sizeof(line), "%s/kept", scratch);
+    int dir = open(folder, O_RDONLY | O_DIRECTORY);
+    ck_assert_int_ge(dir, 0);
+    ck_assert_int_eq(mkdirat(dir, "job", 0700), 0);
+    ck_assert_int_eq(symlinkat(line, dir, "job/link"), 0);
+    int segment = openat(dir, "job/segment", O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_eq(close(segment), 0);
+    ck_assert_int_eq(end(0, 0, 9).code, 9);
+    ck_assert_int_eq(faccessat(dir, "job/segment", F_OK, 0), 0);
+    ck_assert_int_eq(end(0, 1, 9).code, 9);
+    ck_assert_int_ne(faccessat(dir, "job", F_OK, 0), 0);
+    ck_assert_int_eq(access("kept/inside", F_OK), 0);
+    ck_assert_int_eq(access(folder, F_OK), 0);
+    ck_assert_int_eq(close(dir), 0);
 }
 END_TEST
 
@@ -313,6 +362,7 @@ START_TEST(test_pmix_unused_is_told)
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(dup2(fileno(f), STDERR_FILENO), 0);
     nodes[0].conf.mpi = unused[_i].mpi;
+    remove_folders();
     nodes[0].mpi = mpi_new(&loop, &nodes[0].conf, &handler, &nodes[0]);
     begin_and_wait(unused[_i].script);
     ck_assert_int_eq(end(0, 0, 0).code, 0);
@@ -501,6 +551,7 @@ static int run(void *ctx)
 {
     struct ddp_err err;
     (void)ctx;
+    (void)atexit(remove_folders);
     fault_hold(true);
     log_init("ddprun");
     if (uv_loop_init(&loop) != 0)
@@ -529,8 +580,9 @@ int main(void)
     Suite *suite = suite_create("pmix");
     TCase *tc = tcase_create("server");
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_pmix_workers_get_their_variables);
+    tcase_add_test(tc, test_pmix_folder_is_emptied_with_the_round);
     tcase_add_loop_test(tc, test_pmix_broken_server_fails_the_round, 0,
                         LEN(broken));
     tcase_add_test(tc, test_pmix_probe_tells_the_version);
@@ -545,7 +597,7 @@ int main(void)
     /* The servers are forked beside the thread of the store. */
     tcase_set_tags(tc, "forked-threads");
     tcase_set_timeout(tc, 60);
-    tcase_add_checked_fixture(tc, setup, scratch_leave);
+    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_pmix_nodes_fence);
     tcase_add_test(tc, test_pmix_nodes_direct_modex);
     tcase_add_test(tc, test_pmix_nodes_names);

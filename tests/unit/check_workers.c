@@ -83,6 +83,12 @@ void mpi_close_fds(const struct mpi_fds *fds)
     (void)fds;
 }
 
+const char *mpi_folder(const struct mpi *m)
+{
+    (void)m;
+    return "";
+}
+
 pid_t mpi_helper(const struct mpi *m, enum mpi_helper which)
 {
     (void)m, (void)which;
