@@ -110,7 +110,8 @@ struct hang_limits {
 struct conf {
     int nnodes_min; /* 1 <= min <= max <= CONF_NNODES_MAX */
     int nnodes_max;
-    int nproc; /* workers of this node, 1..CONF_NPROC_MAX */
+    int nproc;           /* workers of this node, 1..CONF_NPROC_MAX */
+    bool oversubscribed; /* they are more than the CPUs that they may use */
 
     char gpus[CONF_GPUS_MAX]; /* CUDA_VISIBLE_DEVICES of all workers; "": that
                                  of the environment */

@@ -389,10 +389,13 @@ static int check_binding(struct placing *p)
 static int place_workers(struct placing *p)
 {
     struct conf *c = p->c;
+    struct cpus allowed;
     int few = conf_widen(c, p->o);
     if (check_gpus(p) < 0 || check_nproc(p) < 0)
         return -1;
     conf_note_few_cpus(c, few);
+    cpus_allowed(&allowed);
+    c->oversubscribed = c->nproc > cpus_count(&allowed);
     c->seats = calloc((size_t)c->nproc, sizeof(c->seats[0]));
     if (c->seats == NULL)
         return ddp_err_set(p->err, DDP_E_NOMEM, "no memory for the workers");

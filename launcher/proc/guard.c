@@ -385,7 +385,7 @@ static void kill_agent(int64_t until_us, int why)
 
 static void kill_workers(int64_t until_us)
 {
-    int killed = tree_kill_sessions(agent_pid(), mono_now_us() + SWEEP_US);
+    int killed = tree_kill_groups(agent_pid(), mono_now_us() + SWEEP_US);
     if (killed < 0)
         kill_agent(until_us, killed);
     if (killed > 0)

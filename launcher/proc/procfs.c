@@ -72,13 +72,13 @@ bool procfs_is_ours(void)
  */
 bool procfs_parse_stat(const char *text, struct procfs_process *out)
 {
-    int parent, session;
+    int parent, group;
     const char *rest = strrchr(text, ')');
     if (rest == NULL ||
-        sscanf(rest, ") %c %d %*d %d ", &out->state, &parent, &session) != 3)
+        sscanf(rest, ") %c %d %d ", &out->state, &parent, &group) != 3)
         return false;
     out->parent = parent;
-    out->session = session;
+    out->group = group;
     return true;
 }
 

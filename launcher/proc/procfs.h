@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 struct procfs_process {
-    char state; /* proc(5): R, S, D, T, t, Z, X, ... */
-    pid_t parent, session;
+    char state;          /* proc(5): R, S, D, T, t, Z, X, ... */
+    pid_t parent, group; /* the process group */
 };
 
 /* Whether the numbers in /proc are those of our own pid namespace. Also false

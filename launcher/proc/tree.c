@@ -62,7 +62,7 @@ struct found {
     bool near;               /* only the root's children are wanted */
     bool spared;             /* there was somebody of a session that is kept */
     int forbidden;           /* how many we may not signal */
-    pid_t killed[FOUND_MAX]; /* tree_kill_sessions: all so far */
+    pid_t killed[FOUND_MAX]; /* tree_kill_groups: all so far */
     int n_killed;
 };
 
@@ -497,7 +497,7 @@ enum elsewhere {
 };
 
 static enum elsewhere
-kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
+kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t group, bool held)
 {
     struct procfs_process p;
     errno = 0;
@@ -506,7 +506,7 @@ kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
         f->blind |= !hidden && errno != ENOENT && errno != ESRCH;
         return hidden ? ELSEWHERE_FORBIDDEN : ELSEWHERE_NOT;
     }
-    if (p.state == 'Z' || p.state == 'X' || p.session == session ||
+    if (p.state == 'Z' || p.state == 'X' || p.group == group ||
         (held && p.parent != root)) /* comes to root when its parent is dead */
         return ELSEWHERE_NOT;
     int before = f->forbidden;
@@ -518,15 +518,12 @@ kill_elsewhere(struct found *f, pid_t pid, pid_t root, pid_t session, bool held)
 }
 
 /* One look at all of them: how many there are of each kind. */
-static void kill_found(struct found *f,
-                       pid_t root,
-                       pid_t session,
-                       bool held,
-                       int n[ELSEWHERE_KINDS])
+static void kill_found(
+    struct found *f, pid_t root, pid_t group, bool held, int n[ELSEWHERE_KINDS])
 {
     find_below(f, root, &nobody);
     for (int i = 0; i < f->n; i++) {
-        enum elsewhere e = kill_elsewhere(f, f->pids[i], root, session, held);
+        enum elsewhere e = kill_elsewhere(f, f->pids[i], root, group, held);
         n[e]++;
         if (e == ELSEWHERE_KILLED && f->n_killed < FOUND_MAX &&
             !is_in(f->killed, f->n_killed, f->pids[i]))
@@ -534,15 +531,15 @@ static void kill_found(struct found *f,
     }
 }
 
-/* See tree_kill_sessions. */
-static int kill_sessions(pid_t root, bool held, int64_t until_us)
+/* See tree_kill_groups. */
+static int kill_groups(pid_t root, bool held, int64_t until_us)
 {
     static struct found f; /* large, and there is one thread */
-    pid_t session = getsid(root);
+    pid_t group = getpgid(root);
     f.n_killed = f.forbidden = 0;
     for (int in_vain = 0;;) {
         int n[ELSEWHERE_KINDS] = {0};
-        kill_found(&f, root, session, held, n);
+        kill_found(&f, root, group, held, n);
         bool over = mono_now_us() >= until_us;
         bool quiet = n[ELSEWHERE_KILLED] + n[ELSEWHERE_REFUSED] == 0;
         bool unsure = f.blind || n[ELSEWHERE_FORBIDDEN] > 0;
@@ -554,15 +551,14 @@ static int kill_sessions(pid_t root, bool held, int64_t until_us)
     }
 }
 
-int tree_kill_sessions(pid_t root, int64_t until_us)
+int tree_kill_groups(pid_t root, int64_t until_us)
 {
     bool held = !pidfd_works(), thaw = false;
     ddp_assert(root > 1 && root != getpid());
     if (!procfs_is_ours())
         return TREE_NOT_FOUND;
-    int killed = held && !hold(root, &thaw)
-                     ? TREE_NOT_FOUND
-                     : kill_sessions(root, held, until_us);
+    int killed = held && !hold(root, &thaw) ? TREE_NOT_FOUND
+                                            : kill_groups(root, held, until_us);
     if (thaw)
         (void)kill(root, SIGCONT);
     return killed;

@@ -49,13 +49,13 @@ enum {
 
 /*
  * Kills, as the guard does for a frozen agent, every descendant of `root`, a
- * child of ours, that is not in root's own session: workers and what came of
- * them, but no helper of the agent's. They remain zombies until `root` reaps
+ * child of ours, that is not in root's own process group: workers and what came
+ * of them, but no helper of the agent's. They remain zombies until `root` reaps
  * them. Again and again until none lives or `until_us` has passed; returns how
  * many were killed, or why some live on (above). Without pidfds `root` is
  * stopped meanwhile, and what its helpers started is spared.
  */
-int tree_kill_sessions(pid_t root, int64_t until_us);
+int tree_kill_groups(pid_t root, int64_t until_us);
 
 /*
  * Fills in our children, at most `max`, and returns how many: before we start

@@ -137,6 +137,9 @@ static void set_pmi(struct vars *v,
     set(v, "PMI_SPAWNED", "%d", 0);
     set(v, "MPI_LOCALRANKID", "%d", local_rank);
     set(v, "MPI_LOCALNRANKS", "%d", conf->nproc);
+    /* Intel's ranks sleep for a moment: that gives way to other sessions. */
+    if (conf->oversubscribed && getenv("I_MPI_THREAD_YIELD") == NULL)
+        set(v, "I_MPI_THREAD_YIELD", "%d", 3);
 }
 
 /* What mpirun sets for Open MPI's programs; the rest comes from the PMIx
@@ -157,6 +160,8 @@ static void set_pmix(struct vars *v,
     set(v, "OMPI_COMM_WORLD_NODE_RANK", "%d", local_rank);
     if (getenv("OMPI_MCA_schizo") == NULL)
         set(v, "OMPI_MCA_schizo", "^orte");
+    if (conf->oversubscribed && getenv("OMPI_MCA_mpi_yield_when_idle") == NULL)
+        set(v, "OMPI_MCA_mpi_yield_when_idle", "%d", 1);
 }
 
 /* MPICH 5 ends the program if it finds the variables of both protocols, unless

@@ -9,7 +9,7 @@
  * What comes through the pipe is the word of any process of this user:
  * - A line that is no request, or is longer than a write that is whole
  *   (PIPE_BUF), is dropped; it is said once.
- * - A signal is sent only to a process in the session of one of our workers. A
+ * - A signal is sent only to a process in the session or group of a worker. A
  *   descriptor of it is taken before its session is looked at, so that the
  *   signal goes to no other process that has its number by then.
  * - More than FILE_TIMERS_MAX at once are dropped; it is said once.
@@ -109,17 +109,20 @@ static int earliest(const struct file_timer *f)
     return found;
 }
 
-/* The local rank of the worker in whose session the process is; -1: none. */
+/* The local rank of the worker in whose session or, if workers share one,
+ * process group the process is; -1: none. */
 static int worker_of(const struct file_timer *f, pid_t pid)
 {
-    pid_t session = getsid(pid);
+    pid_t session = getsid(pid), group = getpgid(pid);
     if (session < 0 && errno != ESRCH)
         log_warn("cannot find the session of process %d, so its file timers "
                  "end nothing",
                  (int)pid);
-    for (int i = 0; session > 0 && i < f->nproc; i++)
-        if (workers_pid(f->workers, i) == session)
+    for (int i = 0; session > 0 && i < f->nproc; i++) {
+        pid_t worker = workers_pid(f->workers, i);
+        if (worker == session || worker == group)
             return i;
+    }
     return -1;
 }
 

@@ -247,7 +247,11 @@ static char *const *wait_for_env(const struct spawn_request *req)
 __attribute__((noreturn)) static void become(const struct spawn_request *req,
                                              pid_t agent)
 {
-    (void)setsid(); /* a fresh child leads no group: cannot fail */
+    /* A fresh child leads no group: neither can fail. */
+    if (req->shares_session)
+        (void)setpgid(0, 0);
+    else
+        (void)setsid();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent)
         _exit(128 + SIGKILL); /* it died before we could ask to be told */

@@ -3,10 +3,11 @@
  * uv_spawn has no parent-death signal, no pidfd and no way to choose what the
  * child inherits. Without pidfds (pidfd_works) the worker has none.
  *
- * A worker has a session of its own. It gets SIGKILL if the agent's main thread
- * dies. Its signals have their default actions (those that were ignored when
- * the launcher started stay ignored: nohup) and none is blocked. It has the
- * user's limit of open files, and a higher oom_score than the agent.
+ * A worker has a session of its own, or is in the agent's with others, each in
+ * a process group of its own (shares_session). It gets SIGKILL if the agent's
+ * main thread dies. Its signals have their default actions (those that were
+ * ignored when the launcher started stay ignored: nohup) and none is blocked.
+ * It has the user's limit of open files, and a higher oom_score than the agent.
  */
 #ifndef LAUNCHER_WORKER_SPAWN_H
 #define LAUNCHER_WORKER_SPAWN_H
@@ -48,6 +49,7 @@ struct spawn_request {
     int env_fd;
     struct gate *gate; /* passed before the program is executed; NULL: none */
     int local_rank;
+    bool shares_session;
     bool may_read; /* our stdin, if it is a terminal; else it gets /dev/null */
     bool watched;  /* the agent's children may attach to it, for its stacks */
 };

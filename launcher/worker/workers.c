@@ -404,6 +404,18 @@ static int take_or_spawn(struct workers *workers,
     return spawn_worker(req, pid, pidfd, err);
 }
 
+/*
+ * Ranks of Open MPI that wait call sched_yield(2), which gives way within a
+ * session only (sched(7), "The autogroup feature"); mpirun's share its own.
+ * Those of MPICH do not, and are faster each with the share of the CPUs that
+ * a session of its own has.
+ */
+static bool shares_session(const struct conf *conf)
+{
+    return conf->oversubscribed &&
+           (conf->mpi == CONF_MPI_PMIX || conf->mpi == CONF_MPI_AUTO);
+}
+
 static int start_one(struct workers *workers,
                      const struct msg_world *world,
                      int local_rank,
@@ -450,6 +462,7 @@ static int start_one(struct workers *workers,
         .keep_fd = mpi.pmi,
         .env_fd = mpi.env,
         .gate = workers->gate,
+        .shares_session = shares_session(workers->conf),
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
         .watched = is_watched(workers),

@@ -38,6 +38,8 @@ static void setup(void)
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }
 
+static bool in_group; /* what is away leads no session, but a group */
+
 /* A child that sleeps; in a session of its own where `away`, and then it is
  * there when this returns: one that is late would be taken for root's own. */
 static pid_t sleeper(bool away)
@@ -49,7 +51,9 @@ static pid_t sleeper(bool away)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         (void)signal(SIGTERM, SIG_DFL); /* Check catches it */
-        if (away)
+        if (away && in_group)
+            (void)setpgid(0, 0);
+        else if (away)
             (void)setsid();
         (void)!write(ends[1], "x", 1);
         for (;;)
@@ -308,12 +312,14 @@ START_TEST(test_tree_kill_without_pidfds_leaves_nobody)
 }
 END_TEST
 
-/* In place of a frozen process: its children of other sessions are killed, its
+/* In place of a frozen process: its children of other groups are killed, its
  * helpers are not, and neither is it. */
-START_TEST(test_tree_kill_sessions_spares_the_roots_own)
+START_TEST(test_tree_kill_groups_spares_the_roots_own)
 {
     int ends[2];
-    if (_i == 1)
+    bool held = _i % 2 == 1;
+    in_group = _i / 2 == 1;
+    if (held)
         forbid_pidfds();
     pid_t pids[2]; /* helper, worker */
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -332,17 +338,17 @@ START_TEST(test_tree_kill_sessions_spares_the_roots_own)
     ck_assert_int_eq(kill(root, SIGSTOP), 0);
     /* The worker, and the grandchild that `parent` left; without pidfds a
      * child of root's only. */
-    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), _i == 1 ? 1 : 2);
+    ck_assert_int_eq(tree_kill_groups(root, soon_us()), held ? 1 : 2);
     ck_assert_int_eq(kill(pids[0], 0), 0);
     ck_assert_int_eq(waitpid(root, NULL, WNOHANG), 0);
-    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 0);
+    ck_assert_int_eq(tree_kill_groups(root, soon_us()), 0);
     ck_assert_int_eq(tree_kill(NULL, 0, -1, true, soon_us()), 0);
     assert_childless();
 }
 END_TEST
 
 /* Without pidfds the root is stopped meanwhile, and runs on after it. */
-START_TEST(test_tree_kill_sessions_holds_the_root)
+START_TEST(test_tree_kill_groups_holds_the_root)
 {
     int ends[2];
     pid_t worker;
@@ -359,7 +365,7 @@ START_TEST(test_tree_kill_sessions_holds_the_root)
             (void)pause();
     }
     ck_assert_int_eq(read(ends[0], &worker, sizeof(worker)), sizeof(worker));
-    ck_assert_int_eq(tree_kill_sessions(root, soon_us()), 1);
+    ck_assert_int_eq(tree_kill_groups(root, soon_us()), 1);
     for (int tries = 0; p.state == 'T' && tries < 1000; tries++) {
         ck_assert(procfs_read(root, &p));
         (void)usleep(1000);
@@ -393,8 +399,8 @@ int main(void)
     tcase_add_test(tc, test_tree_kill_finds_many);
     tcase_add_test(tc, test_tree_kill_without_descriptors_leaves_nobody);
     tcase_add_test(tc, test_tree_kill_without_pidfds_leaves_nobody);
-    tcase_add_loop_test(tc, test_tree_kill_sessions_spares_the_roots_own, 0, 2);
-    tcase_add_test(tc, test_tree_kill_sessions_holds_the_root);
+    tcase_add_loop_test(tc, test_tree_kill_groups_spares_the_roots_own, 0, 4);
+    tcase_add_test(tc, test_tree_kill_groups_holds_the_root);
     suite_add_tcase(suite, tc);
     int status = suite_run(suite);
     (void)tree_kill(NULL, 0, -1, true, soon_us());

@@ -159,7 +159,7 @@ static int run_sessions(void *ctx)
     (void)close(alive[1]);
     int descriptors = fault_descriptors();
     fault_hold(false);
-    int killed = tree_kill_sessions(root, mono_now_us() + *limit_us);
+    int killed = tree_kill_groups(root, mono_now_us() + *limit_us);
     fault_hold(true);
     struct pollfd p = {.fd = alive[0]};
     bool dead = poll(&p, 1, killed > 0 ? GONE_MS : 0) == 1;
@@ -172,7 +172,7 @@ static int run_sessions(void *ctx)
     return dead || killed < 0 ? NOTHING : SOMEBODY_LEFT;
 }
 
-START_TEST(test_tree_kill_sessions_kills_or_says_that_it_cannot)
+START_TEST(test_tree_kill_groups_kills_or_says_that_it_cannot)
 {
     int64_t limit_us = _i == 0 ? LIMIT_US : 0;
     ck_assert_int_gt(
@@ -217,7 +217,7 @@ static int run_sessions_forbidden(void *ctx)
     pid_t root = start(true, true, STDIN_FILENO);
     fault_hold(false);
     int64_t began_us = mono_now_us();
-    int killed = tree_kill_sessions(root, began_us + LIMIT_US);
+    int killed = tree_kill_groups(root, began_us + LIMIT_US);
     return said(killed == TREE_FORBIDDEN, began_us);
 }
 
@@ -271,8 +271,8 @@ int main(void)
     TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_test(tc, test_tree_kill_overlooks_nobody);
     tcase_add_test(tc, test_tree_ask_overlooks_nobody);
-    tcase_add_loop_test(
-        tc, test_tree_kill_sessions_kills_or_says_that_it_cannot, 0, 2);
+    tcase_add_loop_test(tc, test_tree_kill_groups_kills_or_says_that_it_cannot,
+                        0, 2);
     tcase_add_test(tc, test_tree_what_is_forbidden_is_said_at_once);
     tcase_add_test(tc, test_tree_children_are_found);
     return suite_run(suite);

@@ -148,6 +148,31 @@ START_TEST(test_worker_env_has_what_pmi_needs)
 }
 END_TEST
 
+/* Ranks that wait have to give way where there are too few CPUs, unless the
+ * user has said how. */
+START_TEST(test_worker_env_lets_ranks_give_way)
+{
+    conf.mpi = CONF_MPI_AUTO;
+    char **env = worker_env_make(&conf, &world, 2, "", &files, 17);
+    ck_assert(!holds(env, "OMPI_MCA_mpi_yield_when_idle=1"));
+    ck_assert(!holds(env, "I_MPI_THREAD_YIELD=3"));
+    free(env);
+    conf.oversubscribed = true;
+    env = worker_env_make(&conf, &world, 2, "", &files, 17);
+    ck_assert(holds(env, "OMPI_MCA_mpi_yield_when_idle=1"));
+    ck_assert(holds(env, "I_MPI_THREAD_YIELD=3"));
+    free(env);
+    ck_assert_int_eq(setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1), 0);
+    ck_assert_int_eq(setenv("I_MPI_THREAD_YIELD", "0", 1), 0);
+    env = worker_env_make(&conf, &world, 2, "", &files, 17);
+    ck_assert(holds(env, "OMPI_MCA_mpi_yield_when_idle=0"));
+    ck_assert(holds(env, "I_MPI_THREAD_YIELD=0"));
+    free(env);
+    conf.oversubscribed = false;
+    conf.mpi = CONF_MPI_NONE;
+}
+END_TEST
+
 /* The place of the launcher in its scheduler's step is not that of a worker. */
 START_TEST(test_worker_env_leaves_the_launchers_task_out)
 {
@@ -369,6 +394,7 @@ int main(void)
     tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_has_what_pmi_needs);
+    tcase_add_test(tc, test_worker_env_lets_ranks_give_way);
     tcase_add_test(tc, test_worker_env_leaves_the_launchers_task_out);
     tcase_add_test(tc, test_worker_env_has_variables_that_a_scheduler_told);
     tcase_add_test(tc, test_worker_env_one_worker_keeps_its_threads);

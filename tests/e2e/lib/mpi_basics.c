@@ -14,6 +14,8 @@
  *   late        exits with 3 after MPI_Finalize
  *   loop        all ranks send around for ever
  *   spawn       all is well, and rank 0 calls MPI_Comm_spawn
+ *   reduce N    N all-reduces of one number, in each round, and rank 0 prints
+ *               the ms that they took
  * Rank 0 prints what it computed, and whether all ranks found those of their
  * node by MPI as the environment says. Whoever waits for one that failed waits
  * for ever.
@@ -152,6 +154,18 @@ static void loop_for_ever(void)
     }
 }
 
+static void reduce(int count)
+{
+    double own = 1, all = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double began = MPI_Wtime();
+    for (int i = 0; i < count; i++)
+        MPI_Allreduce(&own, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%d of %d, %.1f ms\n", (int)all, size,
+               (MPI_Wtime() - began) * 1000);
+}
+
 static void compute(void)
 {
     int sum = send_around();
@@ -181,7 +195,10 @@ int main(int argc, char *argv[])
         fail_after_init();
     if (is_how("loop"))
         loop_for_ever();
-    compute();
+    if (is_how("reduce"))
+        reduce(argc > 2 ? atoi(argv[2]) : 0);
+    else
+        compute();
     MPI_Finalize();
     return last && is_how("late") ? 3 : 0;
 }
