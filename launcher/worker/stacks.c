@@ -183,8 +183,10 @@ exec_tool(int fd, pid_t pid, enum tool tool)
     }
     (void)execlp(
         "gdb", "gdb", "-nx", "-q", "-batch", "-iex", "set auto-load no", "-iex",
-        "set print frame-info location", "-iex", "set width 0", "-p", number,
-        "-ex", python ? open_call : "echo", "-ex",
+        "set print frame-info location", "-iex", "set width 0",
+        /* In an interpreter that is not up the call breaks, not the worker. */
+        "-iex", "set unwindonsignal on", "-p", number, "-ex",
+        python ? open_call : "echo", "-ex",
         python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
                  "(void *)0)"
                : "echo",
