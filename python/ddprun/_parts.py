@@ -14,7 +14,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from ._libddp import Error, usage
-from ._tree import InPlace
+from ._tree import put_in_place
 
 SHOWN_MAX = 20  # differences in an error
 
@@ -197,11 +197,12 @@ def own_state(x: Any) -> Any:
 
 def load_values(mine: "dict[str, Any]", saved: "dict[str, Any]") -> None:
     """extra and per_rank: objects get their state, and lists, dicts, tensors and
-    the like their content (see InPlace). What was not saved stays; what was saved
-    and is not here comes as data."""
-    into = InPlace()
+    the like their content. What was not saved stays; what was saved and is not
+    here comes as data."""
+    plain = {}
     for name, value in saved.items():
         if has_state(mine.get(name)):
             load(name, mine[name], value)
         else:
-            mine[name] = into.put(mine.get(name), value)
+            plain[name] = value
+    mine.update(put_in_place({name: mine[name] for name in plain if name in mine}, plain))

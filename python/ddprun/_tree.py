@@ -23,7 +23,7 @@ import re
 import struct
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from typing import Any, Callable, Iterator, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Protocol, Union
 
 import torch
 
@@ -154,30 +154,35 @@ def _write_set(w: "Writer", x: Any, at: str) -> Mark:
     return {"of": sorted((w.hashed(v, at) for v in x), key=json.dumps)}
 
 
-def _fill_mapping(p: "InPlace", mine: Any, saved: Any) -> bool:
-    items = [(k, p.put(mine[k], v) if k in mine else v) for k, v in saved.items()]
+def _merged_items(p: "Filler", mine: Any, saved: Any) -> "list[tuple[Any, Any]]":
+    return [(k, p.put(mine[k], v) if k in mine else v) for k, v in saved.items()]
+
+
+def _fill_mapping(p: "Filler", mine: Any, saved: Any) -> bool:
+    items = _merged_items(p, mine, saved)
     mine.clear()
     for k, v in items:
         mine[k] = v
     if isinstance(mine, defaultdict):
         mine.default_factory = saved.default_factory
     elif type(mine) is not dict:
+        items = _merged_items(p, vars(mine), vars(saved))
         vars(mine).clear()
-        vars(mine).update(vars(saved))
+        vars(mine).update(items)
     return True
 
 
-def _merged(p: "InPlace", mine: Any, saved: Any) -> "list[Any]":
+def _merged(p: "Filler", mine: Any, saved: Any) -> "list[Any]":
     """The values of a sequence, in the objects of `mine` as far as they go."""
     return [p.put(m, s) for m, s in zip(mine, saved)] + list(saved)[len(mine) :]
 
 
-def _fill_list(p: "InPlace", mine: "list[Any]", saved: "list[Any]") -> bool:
+def _fill_list(p: "Filler", mine: "list[Any]", saved: "list[Any]") -> bool:
     mine[:] = _merged(p, mine, saved)
     return True
 
 
-def _fill_deque(p: "InPlace", mine: "deque[Any]", saved: "deque[Any]") -> bool:
+def _fill_deque(p: "Filler", mine: "deque[Any]", saved: "deque[Any]") -> bool:
     if mine.maxlen != saved.maxlen:
         return False
     values = _merged(p, mine, saved)
@@ -186,13 +191,13 @@ def _fill_deque(p: "InPlace", mine: "deque[Any]", saved: "deque[Any]") -> bool:
     return True
 
 
-def _fill_set(_: "InPlace", mine: "set[Any]", saved: "set[Any]") -> bool:
+def _fill_set(_: "Filler", mine: "set[Any]", saved: "set[Any]") -> bool:
     mine.clear()
     mine.update(saved)
     return True
 
 
-def _fill_bytearray(_: "InPlace", mine: bytearray, saved: bytearray) -> bool:
+def _fill_bytearray(_: "Filler", mine: bytearray, saved: bytearray) -> bool:
     mine[:] = saved
     return True
 
@@ -234,7 +239,7 @@ def _read_parameter(r: "Reader", mark: Mark) -> Any:
     return torch.nn.Parameter(r.stored(mark), requires_grad=mark["grad"])
 
 
-def _fill_tensor(_: "InPlace", mine: torch.Tensor, saved: torch.Tensor) -> bool:
+def _fill_tensor(_: "Filler", mine: torch.Tensor, saved: torch.Tensor) -> bool:
     if mine.dtype != saved.dtype or mine.shape != saved.shape:
         return False
     try:
@@ -269,7 +274,7 @@ def _read_array(r: "Reader", mark: Mark) -> Any:
     return numpy.ndarray(mark["shape"], mark["dtype"], buffer=data, order=mark["order"])
 
 
-def _fill_array(_: "InPlace", mine: Any, saved: Any) -> bool:
+def _fill_array(_: "Filler", mine: Any, saved: Any) -> bool:
     if mine.dtype != saved.dtype or mine.shape != saved.shape or not mine.flags.writeable:
         return False
     mine[...] = saved
@@ -288,7 +293,7 @@ class Kind(NamedTuple):
     name: str
     write: Callable[["Writer", Any, str], Mark]
     read: Callable[["Reader", Mark], Any]
-    fill: Optional[Callable[["InPlace", Any, Any], bool]] = None
+    fill: Optional[Callable[["Filler", Any, Any], bool]] = None
 
 
 # fmt: off
@@ -484,17 +489,22 @@ def _inline(mark: Mark) -> torch.Tensor:
 # -- into the program's own objects --------------------------------------------
 
 
-class InPlace:
+class Filler(Protocol):
+    def put(self, mine: Any, saved: Any) -> Any:
+        """What holds the value of `saved` from now on."""
+
+
+class _InPlace:
     """Puts what was saved into the objects that a program has: it may have given
     them to others, which would go on with stale ones."""
 
     def __init__(self) -> None:
-        self._put: dict[int, tuple[Any, Any]] = {}  # by id() of what was saved: that, and what holds it
-        self._taken: dict[Any, Any] = {}  # each object of the program's holds one value
+        self.holders: dict[int, tuple[Any, Any]] = {}  # by id() of what was saved: that, and the program's object
+        self._taken: dict[Any, Any] = {}  # each of these holds one value
 
     def put(self, mine: Any, saved: Any) -> Any:
-        """What holds the value of `saved` now: `mine`, if it is of the same type
-        and, as tensors and arrays, of the same dtype and shape; else `saved`."""
+        """`mine`, if it is of the same type and, as tensors and arrays, of the
+        same dtype and shape; else `saved`."""
         kind = kind_of(saved)
         if type(mine) is not type(saved) or kind is None:
             return saved
@@ -502,9 +512,37 @@ class InPlace:
             return tuple(_merged(self, mine, saved))
         if kind.fill is None:
             return saved
-        if id(saved) not in self._put:
+        if id(saved) not in self.holders:
             key = _memory(mine) if isinstance(mine, torch.Tensor) else id(mine)
-            free = key not in self._taken
+            if key in self._taken:
+                return saved
             self._taken[key] = mine
-            self._put[id(saved)] = (saved, mine if free and kind.fill(self, mine, saved) else saved)
-        return self._put[id(saved)][1]
+            if not kind.fill(self, mine, saved):
+                return saved
+            self.holders[id(saved)] = (saved, mine)
+        return self.holders[id(saved)][1]
+
+
+class _Settle:
+    """Puts the program's objects also where it had none, but where the same was
+    saved as in them."""
+
+    def __init__(self, holders: "dict[int, tuple[Any, Any]]") -> None:
+        self._holders = holders
+        self._seen: dict[int, Any] = {}
+
+    def put(self, _: Any, saved: Any) -> Any:
+        holder = self._holders.get(id(saved), (saved, saved))[1]
+        if type(holder) is tuple:
+            return tuple(_merged(self, holder, holder))
+        if isinstance(holder, (list, dict, deque)) and id(holder) not in self._seen:
+            self._seen[id(holder)] = holder
+            _BY_TYPE[type(holder)].fill(self, holder, holder)  # type: ignore[misc]
+        return holder
+
+
+def put_in_place(mine: Any, saved: Any) -> Any:
+    """What holds the value of `saved` now, as far as possible in the objects that
+    are in `mine`."""
+    into = _InPlace()
+    return _Settle(into.holders).put(None, into.put(mine, saved))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import ddprun
-from ddprun._tree import InPlace, Reader, Writer
+from ddprun._tree import Reader, Writer, put_in_place
 
 
 def back(tree: Any, inline: bool = False) -> Any:
@@ -228,7 +228,7 @@ def test_values_come_into_the_objects_of_the_program() -> None:
     }  # fmt: skip
     own = dict(mine)
     inner = mine["list"][1], mine["dict"]["a"], mine["tuple"][0]  # type: ignore[index]
-    InPlace().put(mine, back(saved))
+    put_in_place(mine, back(saved))
     assert all(mine[name] is own[name] for name in own if name not in ("tuple", "number"))
     assert (mine["list"][1], mine["dict"]["a"], mine["tuple"][0]) == inner == ([2], {2: 3}, [1])  # type: ignore[index]
     assert all(a is b for a, b in zip(inner, (mine["list"][1], mine["dict"]["a"], mine["tuple"][0])))  # type: ignore[index]
@@ -242,9 +242,19 @@ def test_what_does_not_fit_is_replaced() -> None:
     default: list[int] = []
     mine = {"a": default, "b": default, "t": torch.zeros(0), "d": collections.deque(maxlen=3), "n": 1}
     t, d = mine["t"], mine["d"]
-    InPlace().put(mine, back({"a": [1], "b": [2], "t": torch.ones(2), "d": collections.deque([1], 2), "n": [3]}))
+    put_in_place(mine, back({"a": [1], "b": [2], "t": torch.ones(2), "d": collections.deque([1], 2), "n": [3]}))
     assert mine["a"] is default and default == [1] and mine["b"] == [2]
     assert len(mine["t"]) == 2 and len(t) == 0 and mine["d"].maxlen == 2 and d.maxlen == 3  # type: ignore[arg-type,union-attr]
+
+
+def test_what_occurs_twice_is_one_object_of_the_program() -> None:
+    """Wherever it had one."""
+    numbers = [1]
+    own: list[int] = []
+    mine: dict[str, Any] = {"x": {}, "b": own}
+    put_in_place(mine, back({"x": {"a": (numbers,)}, "b": numbers, "c": [numbers]}))
+    assert mine == {"x": {"a": ([1],)}, "b": [1], "c": [[1]]}
+    assert mine["b"] is own and mine["x"]["a"][0] is own and mine["c"][0] is own
 
 
 # -- of ddprun 0.2 -------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import ddprun
-from ddprun._tree import FACTORIES, KINDS, InPlace, Reader, Writer
+from ddprun._tree import FACTORIES, KINDS, Reader, Writer, put_in_place
 
 numpy = pytest.importorskip("numpy")
 hypothesis = pytest.importorskip("hypothesis")
@@ -240,7 +240,7 @@ def test_a_tree_comes_back_exactly(tree: Any, inline: bool) -> None:
 def test_a_tree_comes_back_into_objects_of_the_program(tree: Any, other: Any, alike: bool) -> None:
     """Of another tree, or of one that was like it."""
     mine = copy.deepcopy(tree if alike else other)
-    holder = InPlace().put(mine, back(tree, True))
+    holder = put_in_place(mine, back(tree, True))
     assert Same().exact(tree, holder)
     if type(mine) is type(tree) and isinstance(tree, (list, dict, set, bytearray)):
         assert holder is mine
