@@ -621,6 +621,7 @@ int loop_run(const struct conf *conf,
                             .checks = conf->health_check[0] != '\0' ||
                                       conf->gpu_health_check,
                             .loopback = conf->loopback,
+                            .starter = conf->starter,
                             .endpoints = conf->endpoints_len,
                             .seed = rng_seed()};
     const char *level = getenv("LOGLEVEL");

@@ -129,6 +129,34 @@ static void on_wait_for_the_first(struct step *s)
                    why, (long long)(mono_ms_until(s->now_us, until_us) / 1000));
 }
 
+/* What is to be done about it: nothing, where they are started already. */
+static void tell_missing(struct step *s,
+                         const struct msg_waiting *w,
+                         int64_t missing,
+                         const char *loopback)
+{
+    char what[160];
+    const struct agent_conf *c = &s->a->conf;
+    bool fixed = strcmp(c->join.backend, "static") == 0;
+    if (c->starter != NULL)
+        (void)snprintf(what, sizeof(what), /* fits */
+                       "%lld more %s to be started by %s", (long long)missing,
+                       missing == 1 ? "is" : "are", c->starter);
+    else
+        (void)snprintf(what, sizeof(what), /* fits */
+                       "run ddprun on %lld more node%s with the same command "
+                       "line%s",
+                       (long long)missing, missing == 1 ? "" : "s",
+                       fixed ? " and another --node_rank" : "");
+    agent_note(s, NOTE_wait,
+               "%lld of %lld node%s joined (%s) in %lld s; %s%s; giving up in "
+               "%lld s%s",
+               (long long)w->have, (long long)w->min, w->min == 1 ? "" : "s",
+               w->names, (long long)(w->since_ms / 1000), what, loopback,
+               (long long)(w->left_ms / 1000),
+               c->starter != NULL ? " at the latest" : "");
+}
+
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     if (is_beside_the_first(s->a)) {
@@ -170,17 +198,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
     if (w->refused[0] != '\0')
         agent_note(s, NOTE_refused, "%s", w->refused);
     if (missing > 0)
-        agent_note(
-            s, NOTE_wait,
-            "%lld of %lld node%s joined (%s) in %lld s; run ddprun on %lld "
-            "more node%s with the same command line%s%s; giving up in %lld s",
-            (long long)w->have, (long long)w->min, w->min == 1 ? "" : "s",
-            w->names, (long long)(w->since_ms / 1000), (long long)missing,
-            missing == 1 ? "" : "s",
-            strcmp(s->a->conf.join.backend, "static") == 0
-                ? " and another --node_rank"
-                : "",
-            loopback, (long long)(w->left_ms / 1000));
+        tell_missing(s, w, missing, loopback);
     else if (w->last_call && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,

@@ -136,6 +136,8 @@ struct agent_conf {
     uint64_t notices;     /* those of them for which workers are asked first */
     bool checks;          /* the node's health */
     bool loopback;        /* no other machine can reach the rendezvous */
+    const char *starter;  /* what starts the other launchers, for people: "the
+                             front end"; borrowed; NULL: the user */
     char endpoint[300];   /* " at HOST port N", for people; may be "" */
     int endpoints;        /* how many the list has, up to 16; 0 counts as 1 */
     uint64_t seed;        /* for the jitter of reconnects */

@@ -353,8 +353,9 @@ void agent_on_connected(struct step *s, const char *peer, bool own)
     (void)snprintf(a->session.peer, sizeof(a->session.peer), "%s",
                    peer == NULL ? "" : peer);
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
-                   "a program listens on that port, but does not answer as a "
-                   "rendezvous does");
+                   own ? "the server of this launcher does not lead the run yet"
+                       : "a program listens on that port, but does not answer "
+                         "as a rendezvous does");
     candidates_answered(&a->candidates);
     a->session.heard_seq = -1;
     a->session.granted = false;

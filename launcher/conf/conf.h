@@ -138,6 +138,9 @@ struct conf {
     int is_host;       /* whether to serve there: -1 find out, 0 no, 1 yes */
     bool loopback; /* all are localhost or such an address, which means another
                       machine on each machine */
+    /* What starts the launchers of the other nodes: "the front end", "the
+     * scheduler"; NULL: the user does. */
+    const char *starter;
     enum conf_failover failover; /* OFF if nnodes_max is 1 */
 
     /*

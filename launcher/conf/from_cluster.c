@@ -333,6 +333,14 @@ static int ask_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
     return 0;
 }
 
+/* A front end tells its launchers that both lists are empty. */
+static const char *starter_of(const struct conf *c, const struct opts *o)
+{
+    if (!conf_has_hosts(o) && o->value[OPTIONS_hosts].source == OPTS_FROM_LINE)
+        return "the front end";
+    return c->place[0] != '\0' ? "the scheduler" : NULL;
+}
+
 int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
 {
     const char *name = opts_text(o, OPTIONS_cluster);
@@ -340,6 +348,7 @@ int conf_cluster(struct conf *c, struct opts *o, struct ddp_err *err)
     if (check_cpu_bind(o, err) < 0 || cluster_check_name(name, err) < 0 ||
         conf_check_hosts(o, err) < 0 || ask_cluster(c, o, err) < 0)
         return -1;
+    c->starter = starter_of(c, o);
     return conf_has_hosts(o) ? conf_hosts(c, o, err)
                              : conf_check_unlisted(c, o, err);
 }

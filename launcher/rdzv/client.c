@@ -245,7 +245,7 @@ static bool serve_at(struct rdzv_client *cl, const struct sockaddr *sa)
     p->port = own_server_home_port(&cl->own);
     if (p->foreign)
         log_info("no server answers at %s port %d any more: this launcher "
-                 "serves its own run there until ddprdzvd is back",
+                 "serves its own run there until another server is started",
                  p->host, p->port);
     return true;
 }

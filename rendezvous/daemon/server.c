@@ -295,8 +295,8 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
     conn_here(slot->conn, here);
     const char *why = why_no_orders(s, peer, here);
     if (why == NULL && is_others(s, run_of_order(m)))
-        why = "a launcher serves here in the place of the daemon, for its own "
-              "run only: ask again when ddprdzvd is back";
+        why = "a launcher serves here, for its own run only: ask again when a "
+              "server of other runs, ddprdzvd, is started here";
     if (why == NULL)
         return false;
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};

@@ -60,6 +60,24 @@ START_TEST(test_agent_lease_runs_from_its_beat)
 }
 END_TEST
 
+/* A server of our own that has not spoken yet is no stranger's program. */
+START_TEST(test_agent_knows_its_own_server_from_a_program_that_is_silent)
+{
+    static const char silent[] = "a program listens on that port, but does not "
+                                 "answer as a rendezvous does";
+    run();
+    disconnected();
+    connected();
+    ck_assert_str_eq(agent.session.down_text, silent);
+    disconnected();
+    agent.session.retry_at_us = now_us;
+    tick();
+    step((struct agent_event){.kind = AGENT_CONNECTED, .own = true});
+    ck_assert_str_eq(agent.session.down_text,
+                     "the server of this launcher does not lead the run yet");
+}
+END_TEST
+
 /* An agent that wakes too late kills first, whatever the event is. */
 START_TEST(test_agent_that_wakes_too_late_kills_first)
 {
@@ -439,6 +457,7 @@ static void add_tests(TCase *t)
         test_agent_beats_five_times_in_a_heartbeat,
         test_agent_says_at_once_that_its_workers_run,
         test_agent_lease_runs_from_its_beat,
+        test_agent_knows_its_own_server_from_a_program_that_is_silent,
         test_agent_that_wakes_too_late_kills_first,
         test_agent_newest_grant_counts_even_if_it_is_shorter,
         test_agent_long_lease_ends_with_its_round,

@@ -198,6 +198,35 @@ START_TEST(test_conf_says_what_it_found)
 }
 END_TEST
 
+/* Where others start the launchers, nobody is asked to do it. */
+START_TEST(test_conf_knows_what_starts_the_others)
+{
+    static const struct {
+        const char *env, *line, *starter;
+    } given[] = {
+        {"", "--nnodes=2 --rdzv_endpoint=h:1 prog", NULL},
+        {"", "--hosts= --hostfile= --nnodes=2 --rdzv_endpoint=h:1 prog",
+         "the front end"},
+        {STEP, "prog", "the scheduler"},
+        {STEP, "--nnodes=2 --rdzv_endpoint=h:1 prog", NULL},
+        {STEP, "--hosts= --hostfile= --nnodes=3 --rdzv_endpoint=h:1 prog",
+         "the front end"},
+    };
+    for (size_t k = 0; k < sizeof(given) / sizeof(given[0]); k++) {
+        struct conf c;
+        struct ddp_err err;
+        ck_assert_msg(conf_line_conf(&c, given[k].env, given[k].line, &err) ==
+                          0,
+                      "%s", err.text);
+        if (given[k].starter == NULL)
+            ck_assert_ptr_null(c.starter);
+        else
+            ck_assert_pstr_eq(c.starter, given[k].starter);
+        conf_free(&c);
+    }
+}
+END_TEST
+
 /* A node that cannot know of the others says so, unless it is to be alone. */
 START_TEST(test_conf_says_that_the_number_of_nodes_is_not_told)
 {
@@ -278,6 +307,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_takes_what_nobody_said_from_the_scheduler,
                         0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(t, test_conf_says_what_it_found);
+    tcase_add_test(t, test_conf_knows_what_starts_the_others);
     tcase_add_test(t, test_conf_says_that_the_number_of_nodes_is_not_told);
     tcase_add_test(t,
                    test_conf_tells_workers_which_interface_the_scheduler_named);

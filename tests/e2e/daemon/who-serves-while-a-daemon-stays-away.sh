@@ -37,7 +37,7 @@ for name in a b; do
     has_not 'refused this node\|workers are killed' $other$name.err
 done
 ctl 78 "127.0.0.1:$port" end $other
-has 'for its own run only: ask again when ddprdzvd is back' ctl.out
+has 'for its own run only: ask again when a server of other runs' ctl.out
 ctl 0 "127.0.0.1:$port" status
 has "in the place of the daemon, for run '$served' only" ctl.out
 

@@ -27,6 +27,13 @@ has 'cannot start on silent: no answer within 2 s' front.err
 has 'at most 2 hosts can be reached, and the job needs 3: ending it' front.err
 nothing_left
 
+# Nobody is asked to start what the front end is starting.
+front --hosts=a,b,silent --launch_timeout=6 "$WORKER" hold
+ends_with 69 front 30
+has 'waiting: 2 of 3 nodes joined (.*) in [0-9]* s; 1 more is to be started by the front end; giving up in [0-9]* s at the latest' front.err
+has_not 'run ddprun on' front.err
+nothing_left
+
 began=$(now_ms)
 front --hosts=a,refuses,c "$WORKER" hold
 ends_with 69 front 30
