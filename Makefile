@@ -144,8 +144,7 @@ LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
 	$(call of,launcher/preflight,preflight probe lead io data look link \
 	responder report judge table pairing) \
 	$(call of,launcher/health,health gpu_health drain_check said alive_port) \
-	$(call of,launcher/standby,standby forks policy command same_env order learn \
-	prefetch runner) \
+	$(call of,launcher/standby,standby forks policy command order learn runner) \
 	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \
 	pmix pmix_far pmix_folder pmix_frame pmix_nodes \
 	pmix_server) rendezvous/proto/pmi \
@@ -258,7 +257,7 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 	$(Q)$(NVCC) $(NVCCFLAGS) -I. -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # The text is in the object.
-$(B)/obj/launcher/standby/runner.o: $(addprefix launcher/standby/,imports.py runner.py)
+$(B)/obj/launcher/standby/runner.o: $(addprefix launcher/standby/,start.py imports.py replay.py runner.py)
 $(B)/obj/launcher/worker/flight.o: launcher/worker/flight.py
 PAGE := rendezvous/http/page.html
 $(B)/obj/rendezvous/http/page.o: $(PAGE) scripts/page-hash

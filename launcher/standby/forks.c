@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -180,33 +181,46 @@ static bool give_order(const struct forked *w, const struct spawn_request *req)
     return sent;
 }
 
-/* The byte that says: it has its streams, its session and its order. */
-static bool answers(const struct forked *w)
+/* What it answers, 'k': it has its streams, its session and its order, or 'd'
+ * and the name of a variable; 0: nothing. */
+static char answer(const struct forked *w, char name[FORKS_NAME_MAX])
 {
     struct pollfd p = {.fd = w->chan, .events = POLLIN};
     int64_t until_us = mono_now_us() + FORKS_ANSWER_MS * MONO_MS;
-    char byte = '\0';
+    char text[FORKS_NAME_MAX] = "";
     pid_t sender;
     for (;;) {
         int ms = (int)mono_ms_until(mono_now_us(), until_us);
         int n = poll(&p, 1, ms);
         if (n == 0 || (n < 0 && errno != EINTR))
-            return false;
+            return '\0';
         if (n > 0)
-            return order_receive(w->chan, &byte, 1, &sender) == 1 &&
-                   byte == 'k' && sender == w->pid;
+            break;
     }
+    if (order_receive(w->chan, text, sizeof(text) - 1, &sender) <= 0 ||
+        sender != w->pid)
+        return '\0';
+    memcpy(name, text + 1, sizeof(text) - 1);
+    return text[0];
 }
 
 bool forks_take(struct forks *f,
                 const struct spawn_request *req,
                 pid_t *pid,
-                int *pidfd)
+                int *pidfd,
+                char differs[FORKS_NAME_MAX])
 {
     struct forked *w = f->at[req->local_rank];
     ddp_assert(w != NULL && w->pid != 0);
-    if (!give_order(w, req) || !answers(w))
+    char name[FORKS_NAME_MAX] = "";
+    differs[0] = '\0';
+    char said = give_order(w, req) ? answer(w, name) : '\0';
+    if (said == 'd')
+        memcpy(differs, name, sizeof(name));
+    if (said != 'k') {
+        forget(w, true);
         return false;
+    }
     *pid = w->pid;
     *pidfd = w->pidfd;
     forget(w, false);

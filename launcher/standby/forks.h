@@ -16,6 +16,7 @@
 #include "launcher/worker/spawn.h"
 
 #define FORKS_ANSWER_MS 500 /* of the loop's time; half a ms is usual */
+#define FORKS_NAME_MAX  202
 
 struct forks;
 
@@ -36,12 +37,14 @@ int forks_count(const struct forks *f);
 /*
  * Makes the standby of req->local_rank, which forks_has, the worker of `req`.
  * It has FORKS_ANSWER_MS to answer. True: *pid and *pidfd are the caller's.
- * False: it does not answer, and is to be ended, by forks_end.
+ * False: it is ended; `differs` names a variable of the worker that is not as
+ * it was for the imports, or is empty: it does not answer.
  */
 bool forks_take(struct forks *f,
                 const struct spawn_request *req,
                 pid_t *pid,
-                int *pidfd);
+                int *pidfd,
+                char differs[FORKS_NAME_MAX]);
 
 /* Kills all of them, without waiting for their ends. */
 void forks_end(struct forks *f);

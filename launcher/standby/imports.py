@@ -1,7 +1,81 @@
-# The first part of the standby's program, before runner.py: what is imported ahead,
-# what is watched meanwhile, and what a worker writes down of its own imports.
+# The first part of the standby's program: the record of what a worker imports. Behind it
+# come replay.py, which imports that ahead, and runner.py.
+#
+# What is imported ahead must mean what it means in the program's own order. So the
+# first life of each worker is recorded (Recorder): in their order each import with
+# the file that it came from, and each change that was made meanwhile of os.environ
+# and sys.path. What else the program does to its imports ends the record: another
+# folder, an entry of sys.modules that it sets or removes, a function or a class of a
+# module that it replaces.
+#
+# The importer replays the record (Replay): it makes the changes and the imports
+# in their order, as far as that gives the same. It ends where a file would come from
+# another place, where an import and the program have changed the same variable, and
+# where the workers of the node have not all made the same change.
+#
+# Variables of a worker's place (PLACES) are not there in the importer. A module whose
+# import asks for one, by its name or by going through all and keeping one, is left
+# out (Watch): os.environ asks two functions for each key, and these tell us while
+# the importer imports. Which module would have got a wrong value need not be known,
+# so no value is followed; and as all that asks is left out, a program may set these
+# variables to whatever it likes between its imports. The interpreter's own start
+# (sitecustomize, .pth files) is watched in the same way, once, in an interpreter
+# started with -S; it cannot be left out, so then there are no standbys.
+#
+# Generators of random numbers: the state that an import leaves is right if it is that
+# of the first life, as with a constant seed. Else the seed was drawn by chance, or
+# made of the clock or the process. If nothing was drawn of it yet each worker seeds it
+# anew; else the module is left out.
 import os
 import sys
+import time
+
+PLACES = frozenset(
+    "RANK WORLD_SIZE LOCAL_RANK DDP_LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK"
+    " GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE MASTER_ADDR MASTER_PORT"
+    " TORCHELASTIC_RESTART_COUNT TORCHELASTIC_ERROR_FILE DDP_INSTANCE DDP_EPOCH"
+    " DDP_ROUND DDP_PROGRESS_FILE DDP_STOP_FILE DDP_SNAPSHOT_MEMORY"
+    " TORCH_NCCL_DEBUG_INFO_PIPE_FILE TORCH_FR_DUMP_TEMP_FILE"
+    " TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+    # A GPU's library reads these as it is initialised, which no import may do.
+    " CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES".split()
+)
+IMPORTLIB = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+
+
+def is_installed(path):
+    parts = path.split(os.sep)
+    return (
+        "site-packages" in parts
+        or "dist-packages" in parts
+        or path.startswith(os.path.dirname(os.__file__) + os.sep)
+        or path.startswith("<frozen ")
+    )
+
+
+def places_of(spec):
+    """The files of a module, or the folders of one that has none."""
+    if spec.has_location and spec.origin:
+        return [spec.origin]
+    return list(spec.submodule_search_locations or [])
+
+
+def are_installed(spec):
+    return all(is_installed(place) for place in places_of(spec))
+
+
+def find_by_others(finder, name, path, target):
+    for other in sys.meta_path:
+        find = getattr(other, "find_spec", None)
+        spec = find(name, path, target) if find and other is not finder else None
+        if spec is not None:
+            return spec
+    return None
+
+
+def is_to_be_imported():
+    """What the finder that calls this looks for; importlib.util.find_spec looks, too."""
+    return sys._getframe(3).f_code.co_name == "_find_and_load_unlocked"
 
 
 def in_progress():
@@ -14,338 +88,294 @@ def in_progress():
     return found
 
 
-class Watch:
-    """What the imports do that they must not."""
-
-    ALL = "reads all variables"
-
-    def __init__(self, places):
-        self.places = frozenset(places)
-        self.bad = {}  # module: why
-        self.written = {}  # variable: value, None if it was removed
-        self.listed = []  # modules that went through all variables
-        self.values = []  # weak references to the values that they got
-
-    def blame(self, why):
-        for name in in_progress():
-            self.bad.setdefault(name, why)
-
-    def lists(self):
-        self.listed += in_progress()
-
-    def give(self, kind):
-        import weakref
-
-        value = kind("0")
-        self.values.append(weakref.ref(value))
-        return value
-
-    def look_for_kept(self):
-        """Who went through all variables perhaps kept those of a place."""
-        if not self.values:
-            return
-        import gc
-
-        gc.collect()
-        if any(value() is not None for value in self.values):
-            for name in self.listed:
-                self.bad.setdefault(name, self.ALL)
-        self.listed, self.values = [], []
+# -- what imports and the program have changed ----------------------------------
 
 
-class Name(str):
-    """Of a variable of a place, in a list of all."""
+class Generators:
+    """Those of random, numpy and torch that modules have as attributes, or that are
+    attributes of a module's own classes and objects."""
 
-
-def watched_value(watch):
-    """A class for the value of such a variable, which tells `watch` of any use."""
-
-    def use(name):
-        real = getattr(str, name)
-
-        def method(self, *args):
-            watch.blame(watch.ALL)
-            return real(self, *args)
-
-        return method
-
-    used = "eq ne lt le gt ge hash len str repr format contains add mod iter getitem"
-    body = {"__%s__" % name: use("__%s__" % name) for name in used.split()}
-    body["__getattribute__"] = use("__getattribute__")
-    body["__int__"] = lambda self: watch.blame(watch.ALL) or 0
-    body["__float__"] = lambda self: watch.blame(watch.ALL) or 0.0
-    return type("Value", (str,), body)
-
-
-def watched_environ(watch):
-    """A class for os.environ that tells `watch` of what is read and written."""
-
-    Value = watched_value(watch)
-
-    class Environ(type(os.environ)):
-        def __getitem__(self, key):
-            if type(key) is Name:
-                return watch.give(Value)
-            if key in watch.places:
-                watch.blame("reads " + key)
-            return super().__getitem__(key)
-
-        def __setitem__(self, key, value):
-            watch.written[key] = value
-            super().__setitem__(key, value)
-
-        def __delitem__(self, key):
-            watch.written[key] = None
-            super().__delitem__(key)
-
-        def __iter__(self):
-            watch.lists()
-            yield from super().__iter__()
-            yield from [Name(key) for key in watch.places]
-
-    return Environ
-
-
-class Asked:
-    """While it is entered, `watch` is told of imports that ask what differs between
-    workers: bytes by chance, of which numpy's generators are made (not uuid's, which
-    large packages draw for names), and with `apart` which CPUs they have."""
-
-    # numpy.random has one generator, which renew_secrets seeds; torch counts CPUs.
-    HARMLESS = ("numpy.random", "torch.")
-
-    def __init__(self, watch, apart):
-        import random
-
-        self.watch = watch
-        self.real = [(random, "_urandom", random._urandom)]
-        if apart:
-            self.real.append((os, "sched_getaffinity", os.sched_getaffinity))
-
-    def __enter__(self):
-        for module, name, real in self.real:
-            setattr(module, name, self.watched(name, real))
-
-    def __exit__(self, *_):
-        for module, name, real in self.real:
-            setattr(module, name, real)
-
-    def watched(self, name, real):
-        def call(*args):
-            importing = in_progress()
-            if importing and not importing[-1].startswith(self.HARMLESS):
-                self.watch.blame("calls os." + name.strip("_"))
-            return real(*args)
-
-        return call
-
-
-class Seeds:
-    """While it is entered: the generators of random that imports seed by chance."""
+    KINDS = (
+        ("random", "Random"),
+        ("numpy.random.mtrand", "RandomState"),
+        ("numpy.random._generator", "Generator"),
+        ("torch._C", "Generator"),
+    )
+    # tempfile makes another one after a fork; sympy draws where it begins to number
+    # what is told apart within a process.
+    HARMLESS = ("tempfile", "sympy.core.symbol")
 
     def __init__(self):
-        self.drawn = []
+        self.states = {}  # id of a generator: itself and a digest
 
-    def __enter__(self):
-        import random
+    def kinds(self):
+        found = [getattr(sys.modules.get(m), name, None) for m, name in self.KINDS]
+        return tuple(kind for kind in found if kind is not None)
 
-        self.kind, self.real = random.Random, random.Random.seed
+    def digest(self, generator):
+        import _imp
 
-        def seed(generator, a=None, version=2):
-            self.drawn = [each for each in self.drawn if each is not generator]
-            if a is None:
-                self.drawn.append(generator)
-            self.real(generator, a, version)
+        if hasattr(generator, "getstate"):
+            state = generator.getstate()
+        elif hasattr(generator, "bit_generator"):
+            state = generator.bit_generator.state
+        else:
+            state = generator.get_state()
+        if hasattr(state, "tolist"):
+            state = state.tolist()
+        elif type(state) is tuple:
+            state = [getattr(part, "tolist", part.__repr__)() for part in state]
+        return _imp.source_hash(1, repr(state).encode()).hex()
 
-        self.kind.seed = seed
+    def look_into(self, name, names):
+        if name in self.HARMLESS:
+            return
+        kinds = self.kinds()
+        for value in list(names.values()):
+            inside = ()
+            if issubclass(type(value), kinds):
+                inside = (value,)
+            elif self.is_of(value if type(value) is type else type(value), name):
+                try:
+                    inside = list(object.__getattribute__(value, "__dict__").values())
+                except AttributeError:
+                    continue
+            for each in inside:
+                if issubclass(type(each), kinds):
+                    self.states.setdefault(id(each), (each, None))
 
-    def __exit__(self, *_):
-        self.kind.seed = self.real
+    @staticmethod
+    def is_of(kind, name):
+        return type(kind) is type and kind.__dict__.get("__module__") == name
 
-    def renew(self):
-        for generator in self.drawn:
-            generator.seed()
-        self.drawn = []
-
-
-class Guard:
-    """First of sys.meta_path: lets nobody import what is the user's own."""
-
-    def __init__(self, watch):
-        self.watch = watch
-        self.roots = [os.path.dirname(os.__file__) + os.sep]
-
-    def is_installed(self, place):
-        parts = place.split(os.sep)
-        return (
-            "site-packages" in parts
-            or "dist-packages" in parts
-            or any(place.startswith(root) for root in self.roots)
-        )
-
-    def places(self, spec):
-        if spec.has_location and spec.origin:
-            return [spec.origin]
-        return list(spec.submodule_search_locations or [])
-
-    def find_spec(self, name, path=None, target=None):
-        for finder in sys.meta_path:
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find and finder is not self else None
-            if spec is None:
+    def changed(self):
+        """Each with the digest of its state, if that is new since the last call."""
+        found = []
+        for key, (generator, before) in list(self.states.items()):
+            try:
+                now = self.digest(generator)
+            except (NotImplementedError, RuntimeError):  # SystemRandom, of a GPU
                 continue
-            if all(self.is_installed(place) for place in self.places(spec)):
-                return spec
-            self.watch.blame("imports " + name + ", which is not installed")
-            raise ModuleNotFoundError(name + " is not imported ahead", name=name)
-        return None
+            if now != before:
+                self.states[key] = generator, now
+                found.append((generator, now))
+        return found
+
+
+class Sight:
+    """The modules as the last import left them. sys.excepthook and the like are for
+    what comes later; no import depends on them."""
+
+    SHARE = 0.05  # of CPU time goes into looking at functions, and FREE seconds
+    FREE = 0.02
+    KINDS = (type(is_installed), type(len), type)  # functions and classes
+
+    def __init__(self):
+        self.folder = os.getcwd()
+        self.modules = {}
+        self.own = {"__main__": None, "__mp_main__": None}  # the program's
+        self.seen = []  # a module's dict, names of functions and classes, and these
+        self.generators = Generators()
+        self.began = time.process_time()
+        self.spent = 0
+
+    def refresh(self):
+        """An import is over."""
+        for name, module in list(sys.modules.items()):
+            if self.modules.get(name, self.own) is module or name in self.own:
+                continue
+            spec = getattr(module, "__spec__", None)
+            if spec is not None and not are_installed(spec):
+                self.own[name] = module
+                continue
+            self.modules[name] = module
+            names = getattr(module, "__dict__", None)
+            if type(names) is dict:
+                keys = [
+                    key
+                    for key, value in names.items()
+                    if type(value) in self.KINDS and not key.endswith("hook")
+                ]
+                self.seen.append((names, keys, [names[key] for key in keys]))
+                self.generators.look_into(name, names)
+
+    def is_changed(self):
+        """By the program: what no replay of imports would give."""
+        if os.getcwd() != self.folder:
+            return True
+        for name, module in self.modules.items():
+            if sys.modules.get(name, self) is not module:
+                return True
+        for name in sys.modules.keys() - self.modules.keys() - self.own.keys():
+            if getattr(sys.modules[name], "__spec__", None) is None:
+                return True
+        return False
+
+    def is_replaced(self):
+        """The same of functions and classes; None: it is too early to look again."""
+        began = time.process_time()
+        if self.spent > self.FREE + self.SHARE * (began - self.began):
+            return None
+        for names, keys, values in self.seen:
+            for key, value in zip(keys, values):
+                if names.get(key) is not value:
+                    return True
+        self.spent += time.process_time() - began
+        return False
+
+
+# -- the first life --------------------------------------------------------------
+
+
+class Loader:
+    """Executes a module that the program imports, and tells when that is over. While
+    it is executed the module has its own loader, and so has the program's trace."""
+
+    def __init__(self, recorder, spec):
+        self.recorder = recorder
+        self.spec = spec
+        self.real = spec.loader
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+    def create_module(self, spec):
+        return self.real.create_module(spec)
+
+    def exec_module(self, module):
+        self.spec.loader = module.__loader__ = self.real
+        try:
+            self.real.exec_module(module)
+            self.recorder.imported()
+        finally:
+            self.recorder.write("done")
+            self.recorder.flush()
+
+    # So that importlib leaves it out of tracebacks, as its own frames.
+    exec_module.__code__ = exec_module.__code__.replace(co_filename=IMPORTLIB[0])
 
 
 class Recorder:
-    """First of sys.meta_path: writes down each module that is imported. One that is
-    only looked for (importlib.util.find_spec) is not there when the next one is."""
+    """First of sys.meta_path: writes a line for each import and each change."""
 
-    def __init__(self, area):
-        self.area = area
+    def __init__(self, path):
+        self.file = path  # which the launcher reads
+        self.lines = b""  # that are not in it yet
+        self.pid = os.getpid()  # a child that it forks has another program
         self.at = 1
-        self.last = ""
+        self.environ = dict(os.environ)
+        self.path = list(sys.path)
+        self.sight = Sight()
+        self.sight.refresh()
+        self.write_random()
+        self.waits_for_step = True
+
+    def is_over(self):
+        return self.sight is None or os.getpid() != self.pid
+
+    def write(self, *line):
+        self.lines += ascii(line).encode() + b"\n"
+
+    def flush(self):
+        """No descriptor is kept open: the program would see it."""
+        if self.is_over():
+            return
+        try:
+            fd = os.open(self.file, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:  # the launcher is gone
+            self.end()
+            return
+        end = self.at + len(self.lines)
+        if os.pread(fd, 1, 0) != b"\0" or end > os.fstat(fd).st_size:
+            self.end()
+        else:
+            os.pwrite(fd, self.lines, self.at)
+            self.at = end
+        self.lines = b""
+        os.close(fd)
+
+    def end(self):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        self.sight = None
+
+    def is_by_program(self):
+        """No installed module is being executed that asks for this one."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "<module>" and is_installed(code.co_filename):
+                if frame.f_globals.get("__name__") != "__main__":
+                    return False
+            frame = frame.f_back
+        return True
+
+    def write_random(self):
+        for _, state in self.sight.generators.changed():
+            self.write("random", state)
+
+    def changes(self):
+        """Lines for variables and the path that are not as before."""
+        now = dict(os.environ)
+        if now != self.environ:
+            for key in self.environ.keys() - now.keys():
+                self.write("env", key, None)
+            for key, value in now.items():
+                if self.environ.get(key) != value:
+                    self.write("env", key, value)
+            self.environ = now
+        if sys.path != self.path:
+            self.path = list(sys.path)
+            self.write("path", [str(each) for each in self.path])
 
     def find_spec(self, name, path=None, target=None):
-        if self.last in sys.modules:
-            self.write(self.last.encode("ascii", "replace"))
-        self.last = name
-        return None
+        spec = find_by_others(self, name, path, target)
+        if self.is_over() or spec is None or not is_to_be_imported():
+            return spec
+        by_program = self.is_by_program()
+        if by_program and self.sight.is_changed():
+            self.end()
+        elif are_installed(spec):
+            self.record(name, spec, by_program)
+        return spec
 
-    def write(self, name):
-        if not name.replace(b"_", b"").replace(b".", b"").isalnum():
-            return  # what no program writes as a word is not imported ahead
-        line = name + b"\n"
-        end = self.at + len(line)
-        if self.area[0] != 0 or end > len(self.area):
-            sys.meta_path.remove(self)
-            self.area.close()
-        else:
-            self.area[self.at : end] = line
-            self.at = end
+    def record(self, name, spec, by_program):
+        self.changes()
+        if by_program:
+            replaced = self.sight.is_replaced()
+            if replaced:
+                self.end()
+                return
+            self.sight.generators.changed()  # by the program
+            if replaced is False:
+                self.write("sure")
+            if hasattr(spec.loader, "exec_module"):
+                spec.loader = Loader(self, spec)
+        self.write("import", name, spec.origin if spec.has_location else None)
+        if by_program:
+            self.flush()
 
-
-# -- what an import may leave behind -------------------------------------------
-
-
-def descriptors():
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.add(name + " " + os.readlink("/proc/self/fd/" + name))
-        except OSError:
-            pass  # the folder's own
-    return found
-
-
-def shared_maps():
-    with open("/proc/self/maps") as file:
-        return sum(1 for line in file if line.split(" ", 2)[1].startswith("rw-s"))
-
-
-def left_behind(before):
-    """What there is now that was not there: a reason, or None."""
-    threading = sys.modules.get("threading")
-    if threading is not None and threading.active_count() > 1:
-        return "starts a thread"
-    opened = descriptors() - before
-    if opened:
-        return "opens " + sorted(opened)[0].split(" ", 1)[1]
-    if shared_maps():
-        return "maps shared memory"
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return "starts a process"
-
-
-def import_all(names, watch):
-    """Imports them in their order; what fails is left to the program."""
-    import importlib
-
-    before = descriptors()
-    group = []
-    for at, name in enumerate(names):
-        group.append(name)
-        try:
-            importlib.import_module(name)
-        except BaseException:  # SystemExit, too: the program meets it itself
-            pass
-        watch.look_for_kept()
-        following = names[at + 1 :][:1]
-        if following and following[0].split(".")[0] == name.split(".")[0]:
-            continue
-        why = left_behind(before)
-        if why is not None:
-            for each in group:
-                watch.bad.setdefault(each, why)
-        if watch.bad:
+    def imported(self):
+        if self.is_over():
             return
-        group = []
+        self.sight.refresh()
+        self.write_random()
+        self.changes()
+        self.look_for_optimizers()
 
+    def look_for_optimizers(self):
+        """The first step of one says that the program has begun."""
+        torch = sys.modules.get("torch.optim.optimizer")
+        register = getattr(torch, "register_optimizer_step_post_hook", None)
+        if self.waits_for_step and register is not None:
+            self.waits_for_step = False
+            self.handle = register(self.on_step)
 
-# -- the list for a cold start -------------------------------------------------
-
-LIST_MAX = 1024 * 1024  # as in prefetch.h
-PAGE = 4096
-STEP = 16  # pages; what lies between two that are used is read with them
-
-
-def parts_of(line, pagemap):
-    """Those of a mapped file (proc(5), maps) that are in memory: offset, length."""
-    start, end = (int(word, 16) for word in line[0].split("-"))
-    offset = int(line[2], 16)
-    pagemap.seek(start // PAGE * 8)
-    top = pagemap.read((end - start) // PAGE * 8)[7::8]
-    found = []
-    for at in range(0, len(top), STEP):
-        if not any(byte & 0xC0 for byte in top[at : at + STEP]):
-            continue
-        here = offset + at * PAGE
-        length = min(STEP, len(top) - at) * PAGE
-        if found and sum(found[-1]) == here:
-            found[-1][1] += length
-        else:
-            found.append([here, length])
-    return found
-
-
-def parts_mapped():
-    with open("/proc/self/maps") as maps, open("/proc/self/pagemap", "rb", 0) as pages:
-        for line in maps.read().splitlines():
-            words = line.split(None, 5)
-            if len(words) == 6 and os.path.isfile(words[5]):
-                for offset, length in parts_of(words, pages):
-                    yield offset, length, words[5]
-
-
-def files_imported():
-    for module in list(sys.modules.values()):
-        spec = getattr(module, "__spec__", None)
-        for path in (getattr(spec, "cached", None), getattr(spec, "origin", None)):
-            if path and path.endswith((".py", ".pyc")) and os.path.isfile(path):
-                yield 0, os.path.getsize(path), path
-                break
-
-
-def write_list(to):
-    """Whole or not at all; without it a cold start takes longer."""
-    try:
-        text = "".join("%d %d %s\n" % part for part in parts_mapped())
-        text += "".join("%d %d %s\n" % part for part in files_imported())
-        text = text.encode("utf-8", "surrogateescape")
-        if len(text) > LIST_MAX or PAGE != os.sysconf("SC_PAGESIZE"):
-            return
-        os.makedirs(os.path.dirname(to), 0o700, exist_ok=True)
-        # One name for all: what a full disk or a kill leaves is written over.
-        half = to + ".new"
-        with open(half, "wb") as file:
-            file.write(text)
-        os.replace(half, to)
-    except (OSError, ValueError, TypeError):
-        pass
+    def on_step(self, *_):
+        self.handle.remove()
+        if not self.is_over():
+            if self.sight.is_replaced() is False:
+                self.write("sure")
+            self.write("complete")
+            self.flush()
+            self.end()

@@ -1,12 +1,12 @@
 /*
  * The first byte is ours: set, it tells the runner to stop. From the second one
- * on are the names. One process writes them, from the first to the last byte,
+ * on are the lines. One process writes them, from the first to the last byte,
  * so what stands before the last newline is whole.
  */
 #include "launcher/standby/learn.h"
 
-#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -31,18 +31,35 @@ bool learn_begin(int fd, char path[LEARN_PATH_MAX])
            ftruncate(fd, 1 + LEARN_MAX) == 0;
 }
 
-static bool is_name_byte(char c)
+static bool is_line_byte(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '\n';
+    return (c >= ' ' && c <= '~') || c == '\n';
 }
 
-size_t learn_read(int fd, bool stop, char text[LEARN_MAX + 1])
+void learn_stop(int fd)
+{
+    (void)!pwrite(fd, "s", 1, 0); /* else it writes what nobody reads */
+}
+
+static bool ends_in(const char *text, size_t len, const char *line)
+{
+    size_t n = strlen(line);
+    return len >= n && memcmp(text + len - n, line, n) == 0;
+}
+
+enum learn_stage learn_stage(const char *text, size_t len)
+{
+    if (ends_in(text, len, "('complete',)\n"))
+        return LEARN_COMPLETE;
+    return len == 0 || ends_in(text, len, "('done',)\n") ? LEARN_BETWEEN
+                                                         : LEARN_IMPORTS;
+}
+
+size_t learn_read(int fd, char text[LEARN_MAX + 1])
 {
     ssize_t n = pread(fd, text, LEARN_MAX, 1);
     size_t len = 0, whole = 0;
-    if (stop)
-        (void)!pwrite(fd, "s", 1, 0); /* else it writes what nobody reads */
-    while (n > 0 && len < (size_t)n && is_name_byte(text[len]))
+    while (n > 0 && len < (size_t)n && is_line_byte(text[len]))
         if (text[len++] == '\n')
             whole = len;
     text[whole] = '\0';

@@ -7,7 +7,10 @@ void standby_policy_round(struct standby_policy *p, int used, int64_t now_us)
     ddp_assert(used >= 0);
     p->made = p->progressed = false;
     p->used = used;
-    p->round_us = now_us;
+    p->round_us = p->grown_us = now_us;
+    p->soon = false;
+    p->learnt = 0;
+    p->imported = SIZE_MAX;
 }
 
 /* Those of a round are made once: a round that ends soon would else pay for
@@ -41,10 +44,31 @@ enum standby_want standby_policy_late(struct standby_policy *p)
     return make(p);
 }
 
-int64_t standby_policy_silence(const struct standby_policy *p, int64_t now_us)
+void standby_policy_imports(struct standby_policy *p, int64_t now_us)
 {
-    int64_t twice = 2 * (now_us - p->round_us);
-    return twice > STANDBY_AFTER_US ? twice : STANDBY_AFTER_US;
+    p->grown_us = now_us;
+}
+
+enum standby_want standby_policy_learnt(struct standby_policy *p,
+                                        size_t len,
+                                        bool complete,
+                                        int64_t now_us)
+{
+    if (len != p->learnt)
+        p->grown_us = now_us;
+    p->learnt = len;
+    int64_t took = p->soon ? 0 : p->grown_us - p->round_us;
+    int64_t least = len > 0 ? STANDBY_SOON_US : STANDBY_AFTER_US;
+    int64_t silence = took > least ? took : least;
+    if ((!complete && now_us - p->grown_us < silence) || len == p->imported)
+        return STANDBY_WANT_NOTHING;
+    if (p->state == STANDBY_IMPORTING || p->state == STANDBY_READY) {
+        p->state = STANDBY_NONE;
+        p->made = false;
+        return STANDBY_WANT_NONE;
+    }
+    p->imported = len;
+    return make(p);
 }
 
 enum standby_want standby_policy_ready(struct standby_policy *p)

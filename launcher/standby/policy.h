@@ -4,17 +4,24 @@
  *
  *     NONE ──due──► IMPORTING ──ready──► READY
  *       ▲              │                  │
- *       ├──────────────┴──── short ───────┤
+ *       ├──────────────┴─ short, outgrown ┤
  *       └────────────── gave up ──────────┴───► OFF
  *
  * They are made once in a round: when it has made progress, or has run for
  * STANDBY_AFTER_US, so that the round's own start gets the CPUs. If memory gets
  * short they end, and may be made again in the next round.
+ *
+ * In the first one the imports are learnt. They are complete if the worker says
+ * so (it has made progress, or an optimizer has made a step), and count as
+ * complete for now if none has come for as long as all took. If more come after
+ * that, the importer is ended and begins again: a standby that lacks some is
+ * right, too, so nothing depends on it but time.
  */
 #ifndef LAUNCHER_STANDBY_POLICY_H
 #define LAUNCHER_STANDBY_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define STANDBY_AFTER_US   INT64_C(5000000)
@@ -32,6 +39,7 @@ enum standby_want {
     STANDBY_WANT_NOTHING,
     STANDBY_WANT_IMPORTER, /* start it; the state is IMPORTING now */
     STANDBY_WANT_FORKS,    /* ask it for those that are missing */
+    STANDBY_WANT_NONE,     /* end it; the state is NONE now */
 };
 
 struct standby_policy {
@@ -40,6 +48,10 @@ struct standby_policy {
     bool progressed;
     int used; /* standbys that this round's workers came from */
     int64_t round_us;
+    int64_t grown_us; /* when the record was longer than before */
+    bool soon;        /* another worker than the recorded one has begun */
+    size_t learnt;    /* bytes of the record */
+    size_t imported;  /* bytes of that from which the importer was started */
 };
 
 /* A round begins; `used` of its workers were standbys. */
@@ -51,9 +63,14 @@ enum standby_want standby_policy_progress(struct standby_policy *p);
 /* The round has run for STANDBY_AFTER_US. */
 enum standby_want standby_policy_late(struct standby_policy *p);
 
-/* How long no import must come until they count as complete. From a slow disk
- * one module alone takes long: twice as long as the round has lasted. */
-int64_t standby_policy_silence(const struct standby_policy *p, int64_t now_us);
+/* The worker is importing now. */
+void standby_policy_imports(struct standby_policy *p, int64_t now_us);
+
+/* The record of the worker's imports has so many bytes now. */
+enum standby_want standby_policy_learnt(struct standby_policy *p,
+                                        size_t len,
+                                        bool complete,
+                                        int64_t now_us);
 
 /* The importer is ready. Must be IMPORTING. */
 enum standby_want standby_policy_ready(struct standby_policy *p);

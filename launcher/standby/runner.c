@@ -2,12 +2,15 @@
  */
 #include "launcher/standby/runner.h"
 
-__asm__(".pushsection .rodata\n"
-        ".global standby_runner\n"
-        ".type standby_runner, %object\n"
-        "standby_runner:\n"
-        ".incbin \"launcher/standby/imports.py\"\n"
-        ".incbin \"launcher/standby/runner.py\"\n"
-        ".byte 0\n"
-        ".size standby_runner, . - standby_runner\n"
-        ".popsection\n");
+#define TEXT(name, files)                                                      \
+    __asm__(".pushsection .rodata\n"                                           \
+            ".global " #name "\n"                                              \
+            ".type " #name ", %object\n" #name ":\n" files ".byte 0\n"         \
+            ".size " #name ", . - " #name "\n"                                 \
+            ".popsection\n")
+
+TEXT(standby_start, ".incbin \"launcher/standby/start.py\"\n");
+TEXT(standby_runner,
+     ".incbin \"launcher/standby/imports.py\"\n"
+     ".incbin \"launcher/standby/replay.py\"\n"
+     ".incbin \"launcher/standby/runner.py\"\n");

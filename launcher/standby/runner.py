@@ -1,34 +1,32 @@
-# The Python half of the standby (launcher/standby/standby.h): run by the job's
-# own interpreter as `python FLAGS -c THIS WHAT ...`, where THIS is imports.py and
-# then this.
+# The Python half of the standby (launcher/standby/standby.h): start.py executes this
+# in the job's own interpreter, behind the other two, as
 #
-#   import CHANNEL NAMES AGENT PLACES APART LIST KIND WORDS ARGV...
-#       imports the modules that the file of descriptor NAMES lists, says so on
-#       the socket CHANNEL, and forks a standby for each message that comes. A
-#       standby waits for its order and then runs the program as __main__. What
-#       the imports read is written to the file LIST ("": none), for prefetch.h.
+#   python FLAGS -S -c START THIS probe CHANNEL NAMES AGENT APART KIND WORDS ARGV...
+#       looks whether the interpreter's own start asks for a worker's place; if so it
+#       says so on the socket CHANNEL, else it executes the next one. NAMES is the
+#       descriptor of a file with what the workers recorded (replay.py, Record).
 #
-#   learn MEMORY KIND WORDS ARGV...
-#       runs the program at once, and writes down what it imports: names with a
-#       newline behind each, into the file of path MEMORY, until its first byte
-#       is set.
+#   python FLAGS -c START THIS import CHANNEL NAMES AGENT APART KIND WORDS ARGV...
+#       imports what was recorded, says so on CHANNEL, and forks a standby for each
+#       message that comes. A standby waits for its order and then runs the program
+#       as __main__.
 #
-# An importer must import only. A module is left out if its import reads a variable
-# of a worker's place (PLACES), draws random bytes or, if APART is "apart", asks for
-# its CPUs, needs a module of the user's own, starts a thread or a process, or leaves
-# a descriptor or shared memory behind: in a fresh start each worker would have its
-# own. What was half imported cannot be undone, so the name is added to the list as
-# "-NAME" and this program is executed again. What is below a package that is left
-# out is left out as well.
+#   python FLAGS -c START THIS learn MEMORY KIND WORDS ARGV...
+#       runs the program at once, and records what it imports in the file of path
+#       MEMORY, until its first byte is set.
 #
-# What learns is a worker: nothing here may keep the program from its start, so
-# what it uses is there in Python 3.6.
+# An importer must import only. A module is left out if its import asks for what
+# differs between workers (Watch), needs a module of the user's own, starts a thread or
+# a process, or leaves a descriptor or shared memory behind: in a fresh start each
+# worker would have its own. What was half imported cannot be undone, so the name is
+# added to the file and this program is executed again. What is below a package that
+# is left out is left out as well.
 import os
 import sys
+import time
 
 TRIES = 12
 TRIED = b"DDPRUN_STANDBY_TRIES"  # how often
-NAMES_MAX = 4000
 MINE = globals()
 ITSELF = sys.modules["__main__"]
 
@@ -129,7 +127,8 @@ def renew_stream(name, fd, mode):
         return
     unbuffered = stream.write_through
     encoding, errors = stream.encoding, stream.errors
-    binary = open(fd, mode + "b", 0 if unbuffered and mode == "w" else -1, closefd=False)
+    buffering = 0 if unbuffered and mode == "w" else -1
+    binary = open(fd, mode + "b", buffering, closefd=False)
     raw = getattr(binary, "raw", binary)
     raw.name = "<" + name + ">"
     lines = not unbuffered and (raw.isatty() or name == "stderr")
@@ -144,38 +143,48 @@ def renew_stream(name, fd, mode):
     stream.mode = mode
 
 
-def renew_secrets(seeds):
-    """What an import made by chance, and each worker must have for itself."""
-    seeds.renew()
+def renew_secrets(replay):
+    """What an import made by chance, and each worker must have for itself. A fork
+    has seeded random's own generator, so that has its state again."""
+    import random
+
+    random.setstate(replay.state)
+    for generator in replay.by_chance.values():
+        generator.seed()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process()._config["authkey"] = process.AuthenticationString(
             os.urandom(32)
         )
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed()
 
 
-def set_environment(entries, watch, before):
+def set_environment(entries, replay, started):
     """These and no others, in this order, but for what a wrapper around Python or
-    the interpreter itself changed (`before` any import), and imports wrote."""
-    os.environ.__class__ = type(os.environ).__mro__[1]
+    the interpreter itself changed (`started` has it), and imports wrote."""
     fresh = dict(entry.partition(b"=")[::2] for entry in entries)
-    for key in [key for key in fresh if key not in before]:
-        if os.fsdecode(key) not in watch.places:
+    for key in [key for key in fresh if key not in started]:
+        if os.fsdecode(key) not in PLACES:
             del fresh[key]
-    fresh.update(before)
+    fresh.update(started)
     for key in [key for key in os.environb if key not in fresh]:
         del os.environb[key]
     os.environ._data.clear()
     for key, value in fresh.items():
         os.environb[key] = value
-    for key, value in watch.written.items():
+    for key, value in replay.written.items():
         if value is not None:
-            os.environ[key] = value
+            os.environb[key] = value
         else:
-            os.environ.pop(key, None)
+            os.environb.pop(key, None)
+
+
+def refuse_another(entries, given, channel):
+    """The imports may have read any variable: it must be as it was for them."""
+    now = without_places(entries)
+    for key in sorted(now.keys() | given.keys()):
+        if now.get(key) != given.get(key):
+            channel.send(b"d" + key[:200])
+            os._exit(0)
 
 
 def receive(channel, count):
@@ -200,8 +209,6 @@ def prctl(option, value):
 
 def become_child_of(agent):
     """Dies with the agent, whose child it is once the one between has ended."""
-    import time
-
     for _ in range(5000):
         if os.getppid() == agent:
             break
@@ -215,7 +222,7 @@ def wait_for_order(fd, agent):
     import _socket
 
     channel = _socket.socket(fileno=fd)
-    if not become_child_of(agent) or not set_idle(False):
+    if not become_child_of(agent):
         os._exit(0)
     channel.send(b"r")
     data, fds = receive(channel, 4)
@@ -235,12 +242,13 @@ def set_cpus(text):
         pass
 
 
-def take_place(fds, agent, score, watch, seeds, before):
+def take_place(channel, fds, agent, score, replay, started):
     """Becomes what the order says; returns the argv."""
     with open(fds[0], "rb") as file:
         file.seek(0)
         fields = file.read().split(b"\0")
     watched, n_argv = int(fields[0]), int(fields[2])
+    refuse_another(fields[3 + n_argv : -1], replay.record.given, channel)
     os.setsid()
     if fields[1]:
         set_cpus(fields[1].decode())
@@ -250,22 +258,23 @@ def take_place(fds, agent, score, watch, seeds, before):
         os.dup2(fds[1 + stream], stream)
         os.close(fds[1 + stream])
     set_score(score)
-    set_environment(fields[3 + n_argv : -1], watch, before)
+    set_environment(fields[3 + n_argv : -1], replay, started)
+    sys.path[:] = replay.path
     renew_stream("stdin", 0, "r")
     renew_stream("stdout", 1, "w")
     renew_stream("stderr", 2, "w")
-    renew_secrets(seeds)
+    renew_secrets(replay)
     return [os.fsdecode(word) for word in fields[3 : 3 + n_argv]]
 
 
-def stand_by(fd, agent, score, watch, seeds, before, kind, words, itself):
+def stand_by(fd, agent, score, replay, started, kind, words, itself):
     """Waits for its order and obeys; returns the program's name. Until the answer
     nothing is lost: the worker is started afresh."""
     import gc
 
     try:
         channel, fds = wait_for_order(fd, agent)
-        argv = take_place(fds, agent, score, watch, seeds, before)
+        argv = take_place(channel, fds, agent, score, replay, started)
         program = set_arguments(kind, words, argv, itself)
         gc.enable()
         channel.send(b"k")
@@ -276,22 +285,6 @@ def stand_by(fd, agent, score, watch, seeds, before, kind, words, itself):
 
 
 # -- the importer --------------------------------------------------------------
-
-
-def set_idle(idle):
-    """Only if there is a way back: sched(7), RLIMIT_NICE."""
-    try:
-        if not idle:
-            if os.sched_getscheduler(0) == os.SCHED_IDLE:
-                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-            return True
-        with open("/proc/self/status") as file:
-            caps = [line for line in file if line.startswith("CapEff")]
-        if int(caps[0].split()[1], 16) >> 23 & 1:  # CAP_SYS_NICE
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        return True
-    except OSError:
-        return idle
 
 
 def set_score(score):
@@ -306,32 +299,19 @@ def set_score(score):
         return score
 
 
-def is_below(name, bad):
-    parts = name.split(".")
-    return any(".".join(parts[: n + 1]) in bad for n in range(len(parts)))
-
-
-def read_names(fd):
-    os.lseek(fd, 0, os.SEEK_SET)
-    with open(fd, closefd=False) as file:
-        lines = file.read().split("\n")
-    bad = {line[1:] for line in lines if line.startswith("-")}
-    names = [line for line in lines if line and line[0] != "-"]
-    return [name for name in dict.fromkeys(names) if not is_below(name, bad)], bad
-
-
 def tries():
     return int(os.environb.get(TRIED, b"0"))
 
 
 def is_too_much(bad, known):
-    return len(known) > NAMES_MAX or known.issuperset(bad) or tries() >= TRIES
+    return known.issuperset(bad) or tries() >= TRIES
 
 
-def add_bad(names_fd, bad):
+def add_to_record(names_fd, watch):
     os.lseek(names_fd, 0, os.SEEK_END)
-    for name in bad:
-        os.write(names_fd, b"\n-" + os.fsencode(name))
+    for name in watch.bad:
+        kind = "until" if watch.ends else "bad"
+        os.write(names_fd, ascii((kind, name)).encode() + b"\n")
 
 
 def end_children():
@@ -368,60 +348,96 @@ def fork_ahead(channel):
         os.waitpid(middle, 0)
 
 
-def be_importer(channel_fd, names_fd, agent, places, apart, to, kind, words, argv):
+def own_environ():
+    """What this process was given, before anything in it changed that."""
+    with open("/proc/self/environ", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+def probe(channel_fd, argv, apart):
+    """The interpreter's own start (site) is the first import. Executes the importer
+    if it asks for nothing that differs between workers."""
+    before = descriptors(), os.getcwd()
+    environ = without_places(own_environ())
+    for name in PLACES:
+        os.environ.pop(name, None)
+    with Watch(apart) as watch:
+        import site
+
+        site.main()
+        watch.look_for_kept()
+    why = left_behind(*before)
+    if why is not None:
+        watch.bad.setdefault("site", why)
+    if watch.bad:
+        why = b"as Python starts, " + first_of(watch.bad)
+        os.write(channel_fd, why)
+        os._exit(0)
+    itself = command_line()
+    at = len(itself) - len(argv)
+    itself[at] = b"import"
+    del itself[at - 4]  # -S
+    os.execve(sys.executable, itself, environ)
+
+
+def import_again(replay, names_fd, score, itself, environ):
+    """Without what must not be imported ahead; returns a reason why not."""
+    watch = replay.watch
+    if is_too_much(watch.bad, replay.record.bad | replay.record.last):
+        return b"the imports do more than import: " + first_of(watch.bad)
+    add_to_record(names_fd, watch)
+    environ[TRIED] = b"%d" % (tries() + 1)
+    set_score(score)
+    end_children()
+    os.execve(sys.executable, itself, environ)
+
+
+def import_recorded(names_fd, apart):
+    record = Record(names_fd)
+    watch = Watch(apart)
+    replay = Replay(record, watch)
+    with watch:
+        sys.meta_path.insert(0, replay)
+        replay.run()
+    sys.meta_path.remove(replay)
+    replay.sight = None
+    replay.state = sys.modules["random"].getstate()
+    return replay
+
+
+def be_importer(channel_fd, names_fd, agent, apart, kind, words, argv):
     import _ctypes  # noqa: F401 now, so that a standby need not
     import _socket
     import ctypes  # noqa: F401
     import gc
     import io  # noqa: F401
     import runpy  # noqa: F401
-    import time  # noqa: F401
 
-    before = dict(os.environb)
-    before.pop(TRIED, None)
+    started = dict(os.environb)
+    started.pop(TRIED, None)
     itself = command_line()
     set_command_line(itself[:1] + [b"(imports ahead for ddprun)"])
     channel = _socket.socket(fileno=channel_fd)
-    if sys.version_info < (3, 9):
-        channel.send(b"this Python is older than 3.9")
-        os._exit(0)
     score = set_score("1000")
-    set_idle(True)
     program = argv[words:]
     main = prepare_main(kind, program)
-    watch = Watch(places.split(","))
-    names, known = read_names(names_fd)
-    guard = Guard(watch)
-    sys.meta_path.insert(0, guard)
-    os.environ.__class__ = watched_environ(watch)
-    seeds = Seeds()
-    with Asked(watch, apart == "apart"), seeds:
-        import_all(names, watch)
-    sys.meta_path.remove(guard)
-    if watch.bad:
-        if not is_too_much(watch.bad, known):
-            add_bad(names_fd, watch.bad)
-            before[TRIED] = b"%d" % (tries() + 1)
-            set_idle(False)
-            set_score(score)
-            end_children()
-            os.execve(sys.executable, itself, before)
-        channel.send(b"the imports do more than import: " + first_of(watch.bad))
+    replay = import_recorded(names_fd, apart)
+    if replay.watch.bad:
+        environ = dict(entry.partition(b"=")[::2] for entry in own_environ())
+        channel.send(import_again(replay, names_fd, score, itself, environ))
         os._exit(0)
     os.close(names_fd)
+    names = [name for name in replay.record.origins if replay.record.is_wanted(name)]
+    left_out = len(replay.record.bad | replay.record.last)
+    ready = sum(name in sys.modules for name in names), left_out
     gc.collect()
     gc.disable()  # it would write to memory that all share ...
     gc.freeze()  # ... and so would the workers' own collections
     with open("/proc/self/statm") as file:
         pages = int(file.read().split()[1])
-    channel.send(
-        b"ready %d %d %d"
-        % (sum(n in sys.modules for n in names), len(known), pages * 4)
-    )
-    if to:
-        write_list(to)
+    channel.send(b"ready %d %d %d" % (*ready, pages * 4))
     fd = fork_ahead(channel)
-    program = stand_by(fd, agent, score, watch, seeds, before, kind, words, itself)
+    program = stand_by(fd, agent, score, replay, started, kind, words, itself)
     run(kind, main, program)
 
 
@@ -431,29 +447,22 @@ def command_line():
 
 
 def be_learner(path, kind, words, argv):
-    try:
-        import mmap
-
-        with open(path, "r+b") as file:
-            sys.meta_path.insert(0, Recorder(mmap.mmap(file.fileno(), 0)))
-    except (ImportError, OSError):  # then nothing is learnt
-        pass
     program = argv[words:]
     main = prepare_main(kind, program)
-    run(kind, main, set_arguments(kind, words, argv, command_line()))
+    program = set_arguments(kind, words, argv, command_line())
+    sys.meta_path.insert(0, Recorder(path))
+    run(kind, main, program)
 
 
-if sys.argv[1] == "import":
-    be_importer(
-        int(sys.argv[2]),
-        int(sys.argv[3]),
-        int(sys.argv[4]),
-        sys.argv[5],
-        sys.argv[6],
-        sys.argv[7],
-        sys.argv[8],
-        int(sys.argv[9]),
-        sys.argv[10:],
-    )
-else:
-    be_learner(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5:])
+def begin(what, *words):
+    if what == "learn":
+        be_learner(words[0], words[1], int(words[2]), list(words[3:]))
+    elif what == "probe":
+        probe(int(words[0]), sys.argv[1:], words[3] == "apart")
+    else:
+        channel, names, agent = (int(word) for word in words[:3])
+        apart, kind, count = words[3] == "apart", words[4], int(words[5])
+        be_importer(channel, names, agent, apart, kind, count, list(words[6:]))
+
+
+begin(*sys.argv[1:])

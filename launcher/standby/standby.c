@@ -1,6 +1,7 @@
 /*
- * Happy path: a round makes progress; the importer is started and says "ready";
- * for each worker it is sent one end of a socket pair and forks twice, so that
+ * Happy path: the workers of the first round record what they import; when that
+ * is complete (policy.h) the importer is started and says "ready"; for each
+ * worker it is sent one end of a socket pair and forks twice, so that
  * the standby becomes our child once the process between has ended. The standby
  * says so on its socket, where the kernel tells its pid. At the next round
  * standby_take sends an order and the streams, and waits for one byte: from
@@ -11,8 +12,8 @@
  *   - A standby ends, or is no child of ours: forgotten, as its socket closes.
  *   - It does not answer an order within FORKS_ANSWER_MS: it is killed, and so
  *     are all others, since they would hang in the same way.
- *   - An import may have seen what differs for this worker (same_env): said
- *     once.
+ *   - An import may have read a variable that differs for this worker: the
+ *     standby says which, and ends; said once.
  *   - Memory gets short: all are ended, at the next look. If it runs out
  *     before, the kernel takes them first, by their oom_score_adj.
  */
@@ -20,7 +21,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,9 +36,7 @@
 #include "launcher/proc/memory.h"
 #include "launcher/standby/order.h"
 #include "launcher/standby/policy.h"
-#include "launcher/standby/prefetch.h"
 #include "launcher/standby/runner.h"
-#include "launcher/standby/same_env.h"
 #include "launcher/worker/env.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -46,8 +44,10 @@
 
 #define STANDBY_MAGIC 0x73746279u
 #define SAYS_MAX      300  /* bytes that an importer says at once */
-#define WORDS_MORE    11   /* "-c", the runner and its words */
+#define WORDS_MORE    11   /* "-S", "-c", the runner and its words */
 #define LOOK_MS       1000 /* how often memory is looked at */
+#define RECORD_MS     250  /* how often the record is, until it is complete */
+#define WAITS_MAX     240  /* a minute for others, who import what one has */
 
 struct standby {
     unsigned magic;
@@ -65,19 +65,19 @@ struct standby {
     bool closing;   /* `poll`, of the one before */
     uv_poll_t poll;
     int64_t took;            /* bytes, by the last importer when it was ended */
-    const char *places;      /* names of variables (same_env) */
-    char **envp;             /* of the imports, owned */
-    int learn_fd;            /* --standby=auto; -1: the names are given */
+    char **envp;             /* of local rank 0, owned */
+    int *learn_fds;          /* by local rank, owned; -1: it is not recorded */
+    bool learning;           /* they record, or will in the next round */
+    bool began;              /* local rank 0 has made progress */
     const char **learn_argv; /* of the worker that is being started, owned */
     char learn_path[LEARN_PATH_MAX]; /* in it */
     char program[16];                /* command.program, as a word */
     struct forks *forks;             /* owned */
-    int used;                        /* in the round that is being started */
+    size_t of_others; /* bytes that other workers have recorded */
+    int waits;        /* for these, in this round */
+    int used;         /* in the round that is being started */
+    bool had_round;
     bool told_env;
-    char list[PREFETCH_PATH_MAX]; /* "": none is kept */
-    bool writes_list;             /* the node of group rank 0 */
-    size_t learnt;                /* bytes of names when it was looked last */
-    bool soon; /* another worker than the one that we learn from is ready */
 };
 
 static char learn_text[LEARN_MAX + 1]; /* large, and there is one thread */
@@ -115,9 +115,6 @@ static void end_all(struct standby *s)
     forks_end(s->forks);
     if (s->importer <= 0)
         return;
-    /* Idle, it would not die before others leave it the CPU. */
-    (void)sched_setscheduler(s->importer, SCHED_OTHER,
-                             &(struct sched_param){0});
     (void)kill(s->importer, SIGKILL); /* not reaped yet */
 }
 
@@ -194,48 +191,58 @@ static void on_importer(uv_poll_t *poll, int status, int events)
         give_up(s, "%s", text);
 }
 
-/* What local rank 0 has imported. -1 with why. */
-static int write_learnt(const struct standby *s, char why[STANDBY_WHY_MAX])
+static bool is_auto(const struct standby *s)
 {
-    int64_t has = memory_of(workers_pid(s->workers, 0));
+    return strcmp(s->conf->standby, "auto") == 0;
+}
+
+/* Too little memory is a reason not to begin; an empty text: it is enough. What
+ * all imports take is known of the worker; of named ones of an importer that
+ * was ended. */
+static void look_at_memory(const struct standby *s, char why[STANDBY_WHY_MAX])
+{
     int64_t free = memory_free();
-    size_t len = learn_read(s->learn_fd, true, learn_text);
-    if (len == 0)
-        (void)snprintf(why, STANDBY_WHY_MAX, "the program imports nothing");
-    else if (!memory_fits(has, free))
+    int64_t has = is_auto(s) ? memory_of(workers_pid(s->workers, 0)) : s->took;
+    if ((has != 0 || is_auto(s)) && !memory_fits(has, free))
         (void)snprintf(why, STANDBY_WHY_MAX, /* fits */
-                       "local rank 0 takes %lld MiB of memory, more than a "
-                       "quarter of the %lld MiB that are free",
+                       "%s %lld MiB of memory, more than a quarter of the "
+                       "%lld MiB that are free",
+                       is_auto(s) ? "local rank 0 takes"
+                                  : "the process that imports ahead took",
                        (long long)has >> 20, (long long)free >> 20);
-    else
-        return order_file(learn_text, len, 0);
-    return -1;
 }
 
-/* "a,b" as lines. -1 with why, if an importer of them was ended before. */
-static int write_given(const struct standby *s, char why[STANDBY_WHY_MAX])
+/* What replay.py (Record) reads: the variables, and what each worker wrote. -1
+ * with errno. */
+static int write_record(const struct standby *s)
 {
-    int64_t free = memory_free();
-    if (s->took > 0 && !memory_fits(s->took, free)) {
-        (void)snprintf(why, STANDBY_WHY_MAX, /* fits */
-                       "the process that imports ahead took %lld MiB of "
-                       "memory, more than a quarter of the %lld MiB that are "
-                       "free",
-                       (long long)s->took >> 20, (long long)free >> 20);
+    char *data = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&data, &len);
+    if (f == NULL)
         return -1;
+    for (char **entry = s->envp; *entry != NULL; entry++)
+        (void)fwrite(*entry, 1, strlen(*entry) + 1, f);
+    (void)fputc('\0', f);
+    if (!is_auto(s))
+        (void)fprintf(f, "('only', '%s')\n", s->conf->standby);
+    for (int i = 0; i < s->conf->nproc; i++) {
+        if (i > 0)
+            (void)fputs("('worker',)\n", f);
+        if (s->learn_fds[i] >= 0)
+            (void)fwrite(learn_text, 1, learn_read(s->learn_fds[i], learn_text),
+                         f);
     }
-    char text[sizeof(s->conf->standby)];
-    size_t len = strlen(s->conf->standby);
-    memcpy(text, s->conf->standby, len);
-    for (size_t i = 0; i < len; i++)
-        if (text[i] == ',')
-            text[i] = '\n';
-    return order_file(text, len, 0);
+    bool whole = ferror(f) == 0;
+    int fd = fclose(f) == 0 && whole ? order_file(data, len, 0) : -1;
+    free(data);
+    return fd;
 }
 
-/* PYTHON OPTIONS -c RUNNER WORD... ARGV; the caller frees it. NULL: no memory.
- */
+/* PYTHON OPTIONS [-S] -c START RUNNER WORD... ARGV; the caller frees it. NULL:
+ * no memory. */
 static const char **runner_argv(const struct standby *s,
+                                bool without_site,
                                 const char *const words[],
                                 char *const *argv)
 {
@@ -247,7 +254,10 @@ static const char **runner_argv(const struct standby *s,
         return NULL;
     for (int i = 0; i < s->command.options; i++)
         out[n++] = argv[i];
+    if (without_site)
+        out[n++] = "-S";
     out[n++] = "-c";
+    out[n++] = standby_start;
     out[n++] = standby_runner;
     for (int i = 0; words[i] != NULL; i++)
         out[n++] = words[i];
@@ -268,28 +278,26 @@ static bool are_bound_apart(const struct conf *c)
     return c->numa_binding != TOPOLOGY_NONE && c->nproc > 1;
 }
 
-/* The words are: import CHANNEL NAMES AGENT PLACES APART LIST KIND PROGRAM. The
- * importer has the CPUs of local rank 0: libraries in C count them. */
-static int start_importer(struct standby *s, int chan, int names, int null)
+/* The words are: probe CHANNEL RECORD AGENT APART KIND PROGRAM. The importer
+ * has the CPUs of local rank 0: libraries in C count them. */
+static int start_importer(struct standby *s, int chan, int record, int null)
 {
     char text[3][16];
-    const int numbers[3] = {chan, names, (int)getpid()};
+    const int numbers[3] = {chan, record, (int)getpid()};
     for (int i = 0; i < 3; i++)
         (void)snprintf(text[i], sizeof(text[i]), "%d", numbers[i]); /* fits */
     const char *const words[] = {
-        "import",
+        "probe",
         text[0],
         text[1],
         text[2],
-        s->places,
         are_bound_apart(s->conf) ? "apart" : "together",
-        s->writes_list ? s->list : "",
         kind_of(s),
         s->program,
         NULL,
     };
     bool bound = s->conf->numa_binding != TOPOLOGY_NONE;
-    const char **argv = runner_argv(s, words, s->conf->argv);
+    const char **argv = runner_argv(s, true, words, s->conf->argv);
     if (argv == NULL)
         return -1;
     struct spawn_request req = {.path = s->conf->exec_path,
@@ -329,16 +337,17 @@ static void import(struct standby *s)
         standby_policy_short(&s->policy);
         return;
     }
-    int names = s->learn_fd >= 0 ? write_learnt(s, why) : write_given(s, why);
+    look_at_memory(s, why);
     if (why[0] != '\0') {
         give_up(s, "%s", why);
         return;
     }
+    int record = write_record(s);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    bool ok = names >= 0 && null >= 0 && order_pair(pair) == 0;
+    bool ok = record >= 0 && null >= 0 && order_pair(pair) == 0;
     /* The importer inherits them; nothing else is started meanwhile. */
     ok = ok && fcntl(pair[1], F_SETFD, 0) == 0 &&
-         start_importer(s, pair[1], names, null) == 0;
+         start_importer(s, pair[1], record, null) == 0;
     if (ok) {
         s->session = s->importer;
         (void)uv_timer_start(&s->look, on_look, LOOK_MS, LOOK_MS);
@@ -351,8 +360,8 @@ static void import(struct standby *s)
     }
     if (pair[1] >= 0)
         (void)close(pair[1]);
-    if (names >= 0)
-        (void)close(names);
+    if (record >= 0)
+        (void)close(record);
     if (null >= 0)
         (void)close(null);
 }
@@ -368,42 +377,45 @@ static void act(struct standby *s, enum standby_want want)
     case STANDBY_WANT_FORKS:
         forks_fill(s->forks, s->chan);
         return;
+    case STANDBY_WANT_NONE:
+        end_all(s);
+        return;
     }
     DDP_WRONG("want");
 }
 
 /* -- taking one ------------------------------------------------------------ */
 
-static bool sees_the_same(struct standby *s, const struct spawn_request *req)
+static void tell_differs(struct standby *s, int local_rank, const char *what)
 {
-    const char *entry = same_env_differs(s->envp, req->envp, s->places);
-    if (entry == NULL && req->cpus != NULL &&
-        cpus_count(req->cpus) != cpus_count(&s->conf->seats[0].cpus))
-        entry = "the number of its CPUs";
-    if (entry != NULL && !s->told_env)
+    if (!s->told_env)
         log_info("worker with local rank %d is started afresh, not from a "
-                 "standby: %.*s differs from what the imports may have read",
-                 req->local_rank, (int)strcspn(entry, "="), entry);
-    s->told_env |= entry != NULL;
-    return entry == NULL;
+                 "standby: %s differs from what the imports may have read",
+                 local_rank, what);
+    s->told_env = true;
 }
 
-static bool is_learning(const struct standby *s)
+static bool has_as_many_cpus(struct standby *s, const struct spawn_request *req)
 {
-    return s->learn_fd >= 0 && s->policy.state == STANDBY_NONE;
+    if (req->cpus == NULL ||
+        cpus_count(req->cpus) == cpus_count(&s->conf->seats[0].cpus))
+        return true;
+    tell_differs(s, req->local_rank, "the number of its CPUs");
+    return false;
 }
 
-/* Until something is learnt local rank 0 tells what it imports: it runs below
- * the runner. Words: learn MEMORY KIND PROGRAM. */
+/* Until their imports are known the workers run below the runner and record
+ * them. Words: learn MEMORY KIND PROGRAM. */
 static void learn(struct standby *s, struct spawn_request *req)
 {
-    if (!is_learning(s) || req->local_rank != 0 ||
-        !learn_begin(s->learn_fd, s->learn_path))
+    int fd = s->learn_fds[req->local_rank];
+    if (!s->learning || s->policy.state != STANDBY_NONE || fd < 0 ||
+        !learn_begin(fd, s->learn_path))
         return;
     const char *const words[] = {"learn", s->learn_path, kind_of(s), s->program,
                                  NULL};
     free(s->learn_argv);
-    s->learn_argv = runner_argv(s, words, req->argv);
+    s->learn_argv = runner_argv(s, false, words, req->argv);
     if (s->learn_argv != NULL)
         req->argv = (char *const *)(uintptr_t)s->learn_argv;
 }
@@ -415,9 +427,15 @@ bool standby_take(void *standby,
 {
     struct standby *s = standby_of(standby);
     learn(s, req);
-    if (!forks_has(s->forks, req->local_rank) || !sees_the_same(s, req))
+    char differs[FORKS_NAME_MAX];
+    if (!forks_has(s->forks, req->local_rank) || !has_as_many_cpus(s, req))
         return false;
-    if (!forks_take(s->forks, req, pid, pidfd)) {
+    if (!forks_take(s->forks, req, pid, pidfd, differs)) {
+        clean(differs);
+        if (differs[0] != '\0') {
+            tell_differs(s, req->local_rank, differs);
+            return false;
+        }
         log_info("standby with local rank %d does not answer within %d ms; "
                  "the workers of this round are started afresh",
                  req->local_rank, FORKS_ANSWER_MS);
@@ -438,27 +456,79 @@ static void wait_on(struct standby *s, int64_t us)
     (void)uv_timer_start(&s->late, on_late, (uint64_t)(us / MONO_MS), 0);
 }
 
-/* As long as there are more imports the round has not begun. */
+static void learn_no_more(struct standby *s)
+{
+    s->learning = false;
+    for (int i = 0; i < s->conf->nproc; i++)
+        if (s->learn_fds[i] >= 0)
+            learn_stop(s->learn_fds[i]);
+}
+
+/* Another worker than local rank 0 imports, or has since the last look. What is
+ * not in its record as well ends the replay. */
+static bool others_import(struct standby *s)
+{
+    bool import = false;
+    size_t all = 0;
+    for (int i = 1; i < s->conf->nproc; i++) {
+        int fd = s->learn_fds[i];
+        size_t len = fd >= 0 ? learn_read(fd, learn_text) : 0;
+        import |= len == 0 || learn_stage(learn_text, len) == LEARN_IMPORTS;
+        all += len;
+    }
+    import |= all != s->of_others;
+    s->of_others = all;
+    return import;
+}
+
+/* The workers record their imports: of local rank 0 these are looked at. */
+static void look_at_record(struct standby *s)
+{
+    bool wait = others_import(s) && s->waits++ < WAITS_MAX;
+    int fd = s->learn_fds[0];
+    size_t len = fd >= 0 ? learn_read(fd, learn_text) : 0;
+    enum learn_stage stage = learn_stage(learn_text, len);
+    bool complete = (s->began || stage == LEARN_COMPLETE) && !wait;
+    bool of_before = s->importer > 0 && s->policy.state == STANDBY_NONE;
+    if (stage == LEARN_IMPORTS && !complete)
+        standby_policy_imports(&s->policy, mono_now_us());
+    else if (!of_before && !s->closing) /* else it is to end first */
+        act(s, standby_policy_learnt(&s->policy, len, complete, mono_now_us()));
+    if (complete && s->policy.state != STANDBY_NONE)
+        learn_no_more(s);
+    else if (s->policy.state != STANDBY_OFF)
+        wait_on(s, RECORD_MS * MONO_MS);
+}
+
 static void on_late(uv_timer_t *timer)
 {
     struct standby *s = standby_of(timer->data);
-    size_t before = s->learnt;
-    if (is_learning(s))
-        s->learnt = learn_read(s->learn_fd, false, learn_text);
-    if (s->learnt == before)
-        act(s, standby_policy_late(&s->policy));
+    if (s->learning)
+        look_at_record(s);
     else
-        wait_on(s, s->soon ? STANDBY_SOON_US
-                           : standby_policy_silence(&s->policy, mono_now_us()));
+        act(s, standby_policy_late(&s->policy));
 }
 
 static bool make_env(struct standby *s, const struct msg_world *world)
 {
     static const struct mailbox none = MAILBOX_NONE;
     s->envp = worker_env_make(s->conf, world, 0, "", &none, -1);
-    if (s->envp != NULL)
-        same_env_strip(s->envp, s->places);
     return s->envp != NULL;
+}
+
+/* From the second round on. */
+static void tell_used(const struct standby *s)
+{
+    static const char *const why[] = {
+        [STANDBY_NONE] = ": what they import is not known yet",
+        [STANDBY_IMPORTING] = ": still importing",
+        [STANDBY_READY] = "",
+    };
+    int nproc = s->conf->nproc;
+    if (s->policy.state != STANDBY_OFF)
+        log_info("%d of %d worker%s started from a standby%s", s->used, nproc,
+                 nproc == 1 ? "" : "s",
+                 s->used < nproc ? why[s->policy.state] : "");
 }
 
 /* No restart is left, and no other node can come. */
@@ -476,30 +546,33 @@ void standby_round(struct standby *s, const struct msg_world *world)
         give_up(s, "there is no memory for it");
         return;
     }
-    if (s->used > 0)
-        log_info("%d of %d worker%s started from a standby", s->used,
-                 s->conf->nproc, s->conf->nproc == 1 ? "" : "s");
+    if (s->had_round)
+        tell_used(s);
+    s->had_round = true;
     standby_policy_round(&s->policy, s->used, mono_now_us());
-    s->writes_list = world->group_rank == 0;
     s->used = 0;
-    s->learnt = 0;
-    s->soon = false;
+    s->began = false;
+    s->of_others = 0;
+    s->waits = 0;
+    if (s->policy.state != STANDBY_NONE)
+        s->learning = false; /* what is known is enough */
     if (is_last(s->conf, world))
         standby_stop(s); /* nobody would take them */
     else
-        wait_on(s, STANDBY_AFTER_US);
+        wait_on(s, s->learning ? RECORD_MS * MONO_MS : STANDBY_AFTER_US);
 }
 
 void standby_progress(struct standby *s, int local_rank)
 {
     if (s == NULL)
         return;
-    if (is_learning(s) && local_rank != 0) {
-        s->soon = true; /* the one that tells what it imports is not far */
-        wait_on(s, STANDBY_SOON_US);
-        return;
-    }
-    act(s, standby_policy_progress(&s->policy));
+    s->began |= local_rank == 0;
+    s->policy.soon = true; /* then that one is not far */
+    s->policy.progressed = true;
+    if (s->learning)
+        look_at_record(s);
+    else
+        act(s, standby_policy_progress(&s->policy));
 }
 
 void standby_worker_ended(struct standby *s, const struct agent_worker *w)
@@ -546,6 +619,7 @@ void standby_stop(struct standby *s)
         return;
     standby_policy_give_up(&s->policy);
     (void)uv_timer_stop(&s->late);
+    learn_no_more(s);
     end_all(s);
 }
 
@@ -589,27 +663,22 @@ struct standby *standby_new(uv_loop_t *loop,
                           .conf = conf,
                           .origin = origin,
                           .workers = workers,
-                          .learn_fd = -1,
+                          .learning = true,
                           .session = -1,
-                          .chan = -1,
-                          .places = same_env_places(conf->virtual_local_rank)};
+                          .chan = -1};
     find_reason(s, why);
-    if (why[0] == '\0' && strcmp(conf->standby, "auto") == 0) {
-        s->learn_fd = learn_open();
-        if (s->learn_fd < 0)
-            (void)snprintf(why, sizeof(why), "memfd_create: %s",
-                           strerror(errno));
-    }
     if (why[0] != '\0') {
         log_info("no standbys, workers are started afresh: %s", why);
         free(s);
         return NULL;
     }
     s->forks = forks_new(loop, conf->nproc);
+    s->learn_fds = calloc((size_t)conf->nproc, sizeof(s->learn_fds[0]));
+    if (s->learn_fds == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for standbys");
+    for (int i = 0; i < conf->nproc; i++)
+        s->learn_fds[i] = learn_open();
     (void)snprintf(s->program, sizeof(s->program), "%d", s->command.program);
-    prefetch_path(conf->exec_path, conf->argv[s->command.program], s->list);
-    if (s->list[0] != '\0')
-        prefetch_start(s->list, memory_free() / MEMORY_SHARE);
     (void)uv_timer_init(loop, &s->late); /* cannot fail */
     (void)uv_timer_init(loop, &s->look);
     s->late.data = s->look.data = s;

@@ -3,9 +3,9 @@
 /* links: tests/lib/fault tests/lib/fault_each */
 /* links: launcher/standby/standby launcher/standby/forks */
 /* links: launcher/standby/policy */
-/* links: launcher/standby/command launcher/standby/same_env */
+/* links: launcher/standby/command */
 /* links: launcher/standby/order launcher/standby/runner */
-/* links: launcher/standby/learn launcher/standby/prefetch launcher/hw/cpus */
+/* links: launcher/standby/learn launcher/hw/cpus */
 /* links: launcher/worker/spawn launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/proc/pidfd launcher/proc/procfs launcher/proc/aborts */
@@ -23,7 +23,6 @@
  */
 #include <check.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +141,8 @@ static int stand_by(int chan, const char *how)
         return 1;
     (void)setsid();
     (void)dup2(fds[2], STDOUT_FILENO);
+    if (strcmp(how, "REFUSE.py") == 0)
+        return write(chan, "dOMP_X", 6) != 6;
     if (strcmp(how, "HANGS.py") == 0)
         for (;;)
             (void)pause();
@@ -150,18 +151,28 @@ static int stand_by(int chan, const char *how)
     return 0;
 }
 
-/* python -u -c RUNNER import CHANNEL NAMES AGENT PLACES APART LIST KIND 2
+static const char record[] = "\0\0('only', 'os,sys')\n('worker',)\n";
+
+/* It begins with the variables of local rank 0. */
+static bool is_record(int fd)
+{
+    char text[16384];
+    ssize_t n = pread(fd, text, sizeof(text), 0), len = sizeof(record) - 1;
+    return n > len && memcmp(text + n - len, record, (size_t)len) == 0 &&
+           memmem(text, (size_t)n, "\0LOCAL_RANK=0", 14) != NULL;
+}
+
+/* python -u -S -c START RUNNER probe CHANNEL RECORD AGENT APART KIND 2
  * python -u HOW */
 static int be_importer(int argc, char **argv)
 {
     const char *how = argv[argc - 1];
-    int chan = (int)strtol(argv[5], NULL, 10), fds[ORDER_FDS];
-    char list[64] = "";
-    if (argc != 16 || strcmp(argv[4], "import") != 0 ||
-        pread((int)strtol(argv[6], NULL, 10), list, sizeof(list), 0) != 6 ||
-        strcmp(list, "os\nsys") != 0)
+    if (argc != 16 || strcmp(argv[6], "probe") != 0 ||
+        strcmp(argv[2], "-S") != 0 ||
+        !is_record((int)strtol(argv[8], NULL, 10)))
         return 1;
-    (void)setenv("FAKE_AGENT", argv[7], 1);
+    int chan = (int)strtol(argv[7], NULL, 10), fds[ORDER_FDS];
+    (void)setenv("FAKE_AGENT", argv[9], 1);
     const char *says = strcmp(how, "SAYSNO.py") == 0    ? "it\ncannot"
                        : strcmp(how, "BABBLES.py") == 0 ? "ready x"
                                                         : "ready 2 0 1024";
@@ -328,6 +339,7 @@ static const struct {
     {"BABBLES.py", -1, "makes no sense"},
     {"DIES.py", 0, NULL},
     {"HANGS.py", 2, "does not answer"},
+    {"REFUSE.py", 2, "standby: OMP_X differs from what the imports may"},
 };
 
 struct misfit_case {
@@ -362,26 +374,6 @@ START_TEST(test_standby_that_misbehaves_means_a_fresh_start)
     struct misfit_case c = {misfits[_i].ready, misfits[_i].said};
     (void)snprintf(script, sizeof(script), "%s", misfits[_i].how);
     fault_one("test", "", run_misfit, judge_misfit, &c);
-}
-END_TEST
-
-static int run_other_env(void *ctx)
-{
-    static struct job j;
-    struct spawn_origin origin;
-    (void)ctx;
-    spawn_remember(&origin);
-    open_job(&j, &origin);
-    wait_for_standbys(&j, 2, LIMIT);
-    (void)setenv("OMP_NUM_THREADS", "7", 1);
-    enum end end = start_worker(&j, &origin, 1);
-    return close_job(&j) ? (int)end : LATE;
-}
-
-START_TEST(test_standby_with_another_environment_is_not_taken)
-{
-    struct misfit_case c = {.said = "OMP_NUM_THREADS differs"};
-    fault_one("test", "", run_other_env, judge_misfit, &c);
 }
 END_TEST
 
@@ -457,43 +449,8 @@ START_TEST(test_standby_ends_if_no_round_can_follow)
 }
 END_TEST
 
-static bool set_policy(pid_t pid, int policy)
-{
-    const struct sched_param normal = {.sched_priority = 0};
-    return sched_setscheduler(pid, policy, &normal) == 0;
-}
-
-/* A busy machine has no time for it, also not to die. */
-static int run_idle(void *ctx)
-{
-    static struct job j;
-    struct spawn_origin origin;
-    siginfo_t info;
-    (void)ctx;
-    spawn_remember(&origin);
-    open_job(&j, &origin);
-    wait_for_standbys(&j, 2, LIMIT);
-    pid_t importer = standby_importer(j.standby);
-    bool may = set_policy(importer, SCHED_IDLE) &&
-               set_policy(importer, SCHED_OTHER); /* not every user may */
-    bool is_idle = set_policy(importer, SCHED_IDLE);
-    standby_stop(j.standby);
-    bool ended = waitid(P_PID, (id_t)importer, &info, WEXITED | WNOWAIT) == 0;
-    int policy = sched_getscheduler(importer);
-    bool right = is_idle && policy == (may ? SCHED_OTHER : SCHED_IDLE);
-    return close_job(&j) && ended && right ? TAKEN : NO_WORKER;
-}
-
-START_TEST(test_standby_importer_of_idle_priority_dies_at_once)
-{
-    fault_one("test", "", run_idle, judge_last, NULL);
-}
-END_TEST
-
 static void setup(void)
 {
-    (void)unsetenv("HOME"); /* no list of files, so no thread */
-    (void)unsetenv("XDG_CACHE_HOME");
     conf.nproc = 2;
     conf.nnodes_max = 1;
     conf.max_restarts = 1;
@@ -523,9 +480,7 @@ int main(int argc, char **argv)
     tcase_add_test(tc, test_standby_is_taken_or_the_start_is_fresh);
     tcase_add_loop_test(tc, test_standby_that_misbehaves_means_a_fresh_start, 0,
                         (int)(sizeof(misfits) / sizeof(misfits[0])));
-    tcase_add_test(tc, test_standby_with_another_environment_is_not_taken);
     tcase_add_test(tc, test_standby_gives_its_memory_back_if_there_is_little);
     tcase_add_test(tc, test_standby_ends_if_no_round_can_follow);
-    tcase_add_test(tc, test_standby_importer_of_idle_priority_dies_at_once);
     return suite_run(suite);
 }

@@ -1,10 +1,8 @@
 /* links: launcher/standby/policy launcher/standby/command */
-/* links: launcher/standby/same_env launcher/proc/memory */
+/* links: launcher/proc/memory */
 /* links: launcher/standby/learn launcher/proc/procfs launcher/proc/oom */
-/* links: launcher/standby/prefetch */
 /* links: rendezvous/base/err */
-/* What is decided about standbys: when, for which command, for which
- * environment. */
+/* What is decided about standbys: when, for which command, from what. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +13,6 @@
 #include "launcher/standby/learn.h"
 #include "launcher/proc/memory.h"
 #include "launcher/standby/policy.h"
-#include "launcher/standby/prefetch.h"
-#include "launcher/standby/same_env.h"
 #include "tests/lib/suite.h"
 
 /* -- when ------------------------------------------------------------------ */
@@ -72,13 +68,81 @@ START_TEST(test_policy_short_of_memory_waits_for_the_next_round)
 }
 END_TEST
 
+#define MS INT64_C(1000)
+
+/* Imports count as complete when none has come for as long as all took; from a
+ * slow disk one module alone takes long. */
 START_TEST(test_policy_waits_for_imports_from_a_slow_disk)
 {
     struct standby_policy p = {.state = STANDBY_NONE};
-    standby_policy_round(&p, 0, 1000);
-    ck_assert_int_eq(standby_policy_silence(&p, 1000), STANDBY_AFTER_US);
-    ck_assert_int_eq(standby_policy_silence(&p, 1000 + 4 * STANDBY_AFTER_US),
-                     8 * STANDBY_AFTER_US);
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, false, 4000 * MS),
+                     STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, false, 7900 * MS),
+                     STANDBY_WANT_NOTHING);
+    standby_policy_imports(&p, 7950 * MS);
+    ck_assert_int_eq(standby_policy_learnt(&p, 20, false, 8000 * MS),
+                     STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_learnt(&p, 20, false, 16000 * MS),
+                     STANDBY_WANT_IMPORTER);
+    ck_assert_int_eq(p.state, STANDBY_IMPORTING);
+}
+END_TEST
+
+/* Nobody has to wait for a silence once the worker has said that it is done. */
+START_TEST(test_policy_believes_that_the_imports_are_complete)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, true, 4000 * MS),
+                     STANDBY_WANT_IMPORTER);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, true, 4250 * MS),
+                     STANDBY_WANT_NOTHING);
+}
+END_TEST
+
+/* If another worker has begun already it is a second, not as long as all. */
+START_TEST(test_policy_waits_less_if_another_worker_has_begun)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    (void)standby_policy_learnt(&p, 10, false, 4000 * MS);
+    p.soon = true;
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, false, 4900 * MS),
+                     STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, false, 5100 * MS),
+                     STANDBY_WANT_IMPORTER);
+}
+END_TEST
+
+/* A worker that has not come to its first import is not done with all. */
+START_TEST(test_policy_waits_for_a_first_import)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    ck_assert_int_eq(standby_policy_learnt(&p, 0, false, 4900 * MS),
+                     STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_learnt(&p, 0, false, 5100 * MS),
+                     STANDBY_WANT_IMPORTER);
+}
+END_TEST
+
+/* The importer is ended and begins again, in the same round. */
+START_TEST(test_policy_begins_again_if_more_is_imported)
+{
+    struct standby_policy p = {.state = STANDBY_NONE};
+    standby_policy_round(&p, 0, 0);
+    (void)standby_policy_learnt(&p, 10, false, 100 * MS);
+    ck_assert_int_eq(standby_policy_learnt(&p, 10, false, 1200 * MS),
+                     STANDBY_WANT_IMPORTER);
+    ck_assert_int_eq(standby_policy_ready(&p), STANDBY_WANT_FORKS);
+    ck_assert_int_eq(standby_policy_learnt(&p, 15, false, 9000 * MS),
+                     STANDBY_WANT_NOTHING);
+    ck_assert_int_eq(standby_policy_learnt(&p, 15, true, 9250 * MS),
+                     STANDBY_WANT_NONE);
+    ck_assert_int_eq(p.state, STANDBY_NONE);
+    ck_assert_int_eq(standby_policy_learnt(&p, 15, true, 9500 * MS),
+                     STANDBY_WANT_IMPORTER);
 }
 END_TEST
 
@@ -154,53 +218,6 @@ START_TEST(test_command_is_read_as_python_reads_it)
 }
 END_TEST
 
-/* -- which environment ----------------------------------------------------- */
-
-static char rank0[] = "RANK=0", rank1[] = "RANK=1", path[] = "PATH=/bin",
-            omp[] = "OMP_NUM_THREADS=1", omp2[] = "OMP_NUM_THREADS=2",
-            ranks[] = "RANKS=1", bare[] = "RANK",
-            gpu[] = "CUDA_VISIBLE_DEVICES=3", gpu2[] = "CUDA_VISIBLE_DEVICES=4";
-
-START_TEST(test_env_of_a_place_may_differ)
-{
-    char *ahead[] = {rank0, path, bare, omp, ranks, NULL};
-    char *worker[] = {ranks, omp, rank1, path, NULL};
-    const char *places = same_env_places(false);
-    same_env_strip(ahead, places);
-    ck_assert_ptr_eq(ahead[0], path);
-    ck_assert_ptr_eq(ahead[1], omp);
-    ck_assert_ptr_eq(ahead[2], ranks);
-    ck_assert_ptr_null(ahead[3]);
-    ck_assert_ptr_null(same_env_differs(ahead, worker, places));
-}
-END_TEST
-
-/* A GPU is a part of the place only if each worker has its own. */
-START_TEST(test_env_of_a_gpu_of_its_own_may_differ)
-{
-    char *ahead[] = {gpu, path, NULL};
-    char *worker[] = {gpu2, path, NULL};
-    ck_assert_ptr_eq(same_env_differs(ahead, worker, same_env_places(false)),
-                     gpu2);
-    same_env_strip(ahead, same_env_places(true));
-    ck_assert_ptr_eq(ahead[0], path);
-    ck_assert_ptr_null(same_env_differs(ahead, worker, same_env_places(true)));
-}
-END_TEST
-
-START_TEST(test_env_of_anything_else_may_not)
-{
-    char *ahead[] = {path, omp, NULL};
-    char *other[] = {path, omp2, NULL};
-    char *more[] = {path, omp, ranks, NULL};
-    char *less[] = {path, NULL};
-    const char *places = same_env_places(true);
-    ck_assert_str_eq(same_env_differs(ahead, other, places), omp2);
-    ck_assert_str_eq(same_env_differs(ahead, more, places), ranks);
-    ck_assert_str_eq(same_env_differs(ahead, less, places), omp);
-}
-END_TEST
-
 /* -- memory, and what is learnt -------------------------------------------- */
 
 START_TEST(test_memory_is_a_quarter_of_what_is_free)
@@ -243,95 +260,43 @@ START_TEST(test_memory_of_the_page_cache_is_free)
 }
 END_TEST
 
-/* what is in the memory, what is read of it */
+/* what is in the memory, what is read of it, what that says */
 static const struct {
     const char *there, *read;
-} lists[] = {
-    {"json\njson.decoder\n", "json\njson.decoder\n"},
-    {"json\nhalf", "json\n"},
-    {"a\n../../x\nb\n", "a\n"},
-    {"a\n-b\n", "a\n"},
-    {"a b\n", ""},
-    {"", ""},
+    enum learn_stage stage;
+} records[] = {
+    {"('import', 'a', None)\n", "('import', 'a', None)\n", LEARN_IMPORTS},
+    {"('done',)\n", "('done',)\n", LEARN_BETWEEN},
+    {"('done',)\nhalf", "('done',)\n", LEARN_BETWEEN},
+    {"a\n('complete',)\n", "a\n('complete',)\n", LEARN_COMPLETE},
+    {"('complete',)\na\n", "('complete',)\na\n", LEARN_IMPORTS},
+    {"a\n\x01\nb\n", "a\n", LEARN_IMPORTS},
+    {"a\n\xff\nb\n", "a\n", LEARN_IMPORTS},
+    {"", "", LEARN_BETWEEN},
 };
 
-START_TEST(test_learn_reads_whole_names)
+START_TEST(test_learn_reads_whole_lines)
 {
     static char text[LEARN_MAX + 1];
     char opened_by[LEARN_PATH_MAX], stop = 'x';
-    const char *there = lists[_i].there;
+    const char *there = records[_i].there, *read = records[_i].read;
     int fd = learn_open();
     ck_assert_int_ge(fd, 0);
     ck_assert(learn_begin(fd, opened_by));
     ck_assert_int_eq(pwrite(fd, there, strlen(there), 1),
                      (ssize_t)strlen(there));
-    ck_assert_uint_eq(learn_read(fd, false, text), strlen(lists[_i].read));
-    ck_assert_str_eq(text, lists[_i].read);
+    ck_assert_uint_eq(learn_read(fd, text), strlen(read));
+    ck_assert_str_eq(text, read);
+    ck_assert_int_eq(learn_stage(text, strlen(read)), records[_i].stage);
     ck_assert_int_eq(pread(fd, &stop, 1, 0), 1);
     ck_assert_int_eq(stop, '\0');
-    (void)learn_read(fd, true, text);
-    ck_assert_str_eq(text, lists[_i].read);
+    learn_stop(fd);
+    ck_assert_uint_eq(learn_read(fd, text), strlen(read));
     ck_assert_int_eq(pread(fd, &stop, 1, 0), 1);
     ck_assert_int_ne(stop, '\0');
     ck_assert(learn_begin(fd, opened_by)); /* all is forgotten */
-    ck_assert_uint_eq(learn_read(fd, false, text), 0);
+    ck_assert_uint_eq(learn_read(fd, text), 0);
     ck_assert_int_eq(close(fd), 0);
-}
-END_TEST
-
-/* -- what is read ahead ---------------------------------------------------- */
-
-START_TEST(test_prefetch_list_is_in_the_users_cache)
-{
-    char a[PREFETCH_PATH_MAX], b[PREFETCH_PATH_MAX];
-    ck_assert_int_eq(setenv("HOME", "/home/u", 1), 0);
-    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "relative", 1), 0);
-    prefetch_path("/usr/bin/python3", "a.py", a);
-    ck_assert(strncmp(a, "/home/u/.cache/ddprun/files-", 28) == 0);
-    prefetch_path("/usr/bin/python3", "b.py", b);
-    ck_assert_str_ne(a, b);
-    ck_assert_int_eq(setenv("XDG_CACHE_HOME", "/cache", 1), 0);
-    prefetch_path("/usr/bin/python3", "a.py", b);
-    ck_assert(strncmp(b, "/cache/ddprun/files-", 20) == 0);
-    ck_assert_int_eq(unsetenv("XDG_CACHE_HOME"), 0);
-    ck_assert_int_eq(unsetenv("HOME"), 0);
-    prefetch_path("/usr/bin/python3", "a.py", b);
-    ck_assert_str_eq(b, "");
-}
-END_TEST
-
-/* a list, how many bytes of it are read ahead */
-static const struct {
-    const char *list;
-    int64_t bytes;
-} prefetches[] = {
-    {"0 100 /etc/passwd\n4096 300000 /etc/passwd\n", 300100},
-    {"0 100 /no/such/file\n0 200 /etc/passwd\n", 200},
-    {"0 100 /dev/zero\n0 100 /etc\n0 7 /etc/passwd\n", 7},
-    {"0 100 /etc/passwd\nwords\n0 200 /etc/passwd\n", 100},
-    {"0 100 /etc/passwd\n-5 1 /etc/passwd\n", 100},
-    {"0 100 /etc/passwd\n9223372036854775807 1 /etc/passwd\n", 100},
-    {"0 300101 /etc/passwd\n0 1 /etc/passwd\n", 0}, /* above the limit */
-    {"0 100 relative\n", 0},
-    {"0 100 /etc/passwd", 0}, /* half of it */
-    {"", 0},
-};
-
-START_TEST(test_prefetch_reads_what_is_listed)
-{
-    char file[] = "/tmp/check_standby.XXXXXX", other[sizeof(file) + 2];
-    int fd = mkstemp(file);
-    const char *text = prefetches[_i].list;
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-    ck_assert_int_eq(close(fd), 0);
-    (void)snprintf(other, sizeof(other), "%s.l", file); /* fits */
-    ck_assert_int_eq(symlink(file, other), 0);
-    ck_assert_int_eq(prefetch_list(file, 300100), prefetches[_i].bytes);
-    ck_assert_int_eq(prefetch_list(other, 300100), 0); /* somebody's link */
-    ck_assert_int_eq(unlink(other), 0);
-    ck_assert_int_eq(unlink(file), 0);
-    ck_assert_int_eq(prefetch_list(file, 300100), 0);
 }
 END_TEST
 
@@ -343,23 +308,21 @@ int main(void)
     tcase_add_test(tc, test_policy_round_during_the_imports_waits);
     tcase_add_test(tc, test_policy_gives_up_for_good);
     tcase_add_test(tc, test_policy_waits_for_imports_from_a_slow_disk);
+    tcase_add_test(tc, test_policy_believes_that_the_imports_are_complete);
+    tcase_add_test(tc, test_policy_waits_less_if_another_worker_has_begun);
+    tcase_add_test(tc, test_policy_waits_for_a_first_import);
+    tcase_add_test(tc, test_policy_begins_again_if_more_is_imported);
     tcase_add_test(tc, test_policy_short_of_memory_waits_for_the_next_round);
     tcase_add_loop_test(tc, test_policy_suspects_a_standby_that_fails_early, 0,
                         (int)(sizeof(failures) / sizeof(failures[0])));
     tcase_add_loop_test(tc, test_command_is_read_as_python_reads_it, 0,
                         (int)(sizeof(commands) / sizeof(commands[0])));
-    tcase_add_test(tc, test_env_of_a_place_may_differ);
-    tcase_add_test(tc, test_env_of_a_gpu_of_its_own_may_differ);
-    tcase_add_test(tc, test_env_of_anything_else_may_not);
     tcase_add_test(tc, test_memory_is_a_quarter_of_what_is_free);
     tcase_add_test(
         tc, test_memory_is_short_if_less_is_free_than_the_importer_takes);
     tcase_add_test(tc, test_memory_of_the_page_cache_is_free);
-    tcase_add_loop_test(tc, test_learn_reads_whole_names, 0,
-                        (int)(sizeof(lists) / sizeof(lists[0])));
-    tcase_add_test(tc, test_prefetch_list_is_in_the_users_cache);
-    tcase_add_loop_test(tc, test_prefetch_reads_what_is_listed, 0,
-                        (int)(sizeof(prefetches) / sizeof(prefetches[0])));
+    tcase_add_loop_test(tc, test_learn_reads_whole_lines, 0,
+                        (int)(sizeof(records) / sizeof(records[0])));
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

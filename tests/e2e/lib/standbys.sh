@@ -4,7 +4,6 @@ command -v python3 >/dev/null || skip 'needs python3'
 # The interpreter itself, not a script that starts it.
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 PYTHONPATH=$E2E_DIR/site-packages
-XDG_CACHE_HOME=$E2E_DIR/cache # for the list of what is read ahead
-export PYTHONPATH XDG_CACHE_HOME
+export PYTHONPATH
 cp "$E2E_LIB/standbys.py" .
 mkdir site-packages

@@ -5,7 +5,6 @@
 # limit: 900
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 command -v python3 >/dev/null || skip 'needs python3'
-export XDG_CACHE_HOME="$E2E_DIR/cache"
 PATH=$(dirname "$(python3 -c 'import sys; print(sys.executable)')"):$PATH
 last=${RESTARTS:-25}
 

@@ -6,7 +6,6 @@
 # limit: 180
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 command -v python3 >/dev/null || skip 'needs python3'
-export XDG_CACHE_HOME="$E2E_DIR/cache"
 
 cp "$E2E_LIB/what_it_sees.py" "$E2E_LIB/standbys.py" .
 
@@ -19,6 +18,8 @@ fresh, standby = (json.load(open(name)) for name in sys.argv[1:])
 ahead = set(standby.pop("modules at the start"))
 missing = set(fresh.pop("modules at the start")) - ahead
 bad = ["module " + name for name in missing]
+if "Recorder" not in fresh["meta_path"].pop(0):
+    bad.append("the first life is not recorded")
 # Python 3.12 freezes some in a fresh start, too.
 if fresh.pop("frozen objects") >= standby.pop("frozen objects"):
     bad.append("gc: what was imported ahead is looked at by collections")
