@@ -13,9 +13,13 @@ void pace_take(
         return;
     if (p->steps == 0 || steps < p->steps) { /* they count anew */
         p->newer = p->older = mark;
-    } else if (now_us - p->newer.at_us >= HALF_US) {
-        p->older = p->newer;
-        p->newer = mark;
+        p->moved_us = now_us;
+    } else if (steps > p->steps) {
+        p->moved_us = now_us;
+        if (now_us - p->newer.at_us >= HALF_US) {
+            p->older = p->newer;
+            p->newer = mark;
+        }
     }
     p->steps = steps;
     p->ahead = ahead;
@@ -25,9 +29,11 @@ void pace_take(
 
 int64_t pace_micro(const struct pace *p)
 {
-    int64_t us = p->at_us - p->older.at_us;
+    int64_t us = p->moved_us - p->older.at_us;
     int64_t steps = p->steps - p->older.steps;
-    if (us <= 0 || steps <= 0)
+    int64_t still_us = p->at_us - p->moved_us;
+    if (us <= 0 || steps <= 0 ||
+        (still_us > 2 * HALF_US && still_us > us + us / 2))
         return 0;
     double micro = (double)steps * (double)MONO_S / (double)us * (double)MONO_S;
     return micro < (double)PACE_MICRO_MAX ? (int64_t)micro : PACE_MICRO_MAX;

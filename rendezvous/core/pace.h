@@ -12,9 +12,11 @@ struct pace {
     int64_t steps; /* the least number in its workers' files plus 1; 0: none */
     int64_t ahead; /* the greatest one is so much more */
     int slow;      /* the local rank of the least one */
-    int64_t at_us; /* when that was told */
-    /* What was told before: the newer one five seconds ago at most, the older
-     * one five to ten. */
+    int64_t at_us; /* when that was told last ... */
+    int64_t moved_us; /* ... and first */
+    /* What was told before: the newer one in the last five seconds in which the
+     * steps moved, the older one five seconds or more before that. Workers that
+     * tell their step when they save do so seldom. */
     struct pace_mark {
         int64_t steps, at_us;
     } newer, older;
@@ -24,8 +26,9 @@ struct pace {
 void pace_take(
     struct pace *p, int64_t steps, int64_t ahead, int slow, int64_t now_us);
 
-/* Of the last ten seconds or less, in millionths of a step a second; 0: not
- * known, or it stands still. */
+/* From the older mark to when the steps moved last, in millionths of a step a
+ * second. 0: not known, or it stands still: for ten seconds, and for half as
+ * long again as that time. */
 int64_t pace_micro(const struct pace *p);
 
 #endif

@@ -179,7 +179,7 @@ bool fact_what(const cJSON *run, struct fact *out)
     int64_t round = field_whole(run, "round", 0);
     int64_t spares = field_whole(run, "spares", 0);
     int64_t absent = field_whole(run, "absent", 0);
-    const cJSON *node;
+    const cJSON *nodes = field_of(run, "nodes_list"), *node;
     *out = (struct fact){.text = "", .tint = TINT_NONE};
     if (field_text(run, "prog")[0] != '\0')
         add(out, "%.100s", field_text(run, "prog"));
@@ -196,10 +196,13 @@ bool fact_what(const cJSON *run, struct fact *out)
     if (active && field_text(run, "master_addr")[0] != '\0')
         add(out, "master %.64s:%lld", field_text(run, "master_addr"),
             (long long)field_whole(run, "master_port", 0));
-    cJSON_ArrayForEach(node, field_of(run, "nodes_list"))
+    bool twice = fact_namesakes(nodes);
+    cJSON_ArrayForEach(node, nodes)
     {
         if (field_true(node, "hosts"))
-            add(out, "%.64s serves the rendezvous", field_text(node, "name"));
+            add(out, "%.64s%s%.8s serves the rendezvous",
+                field_text(node, "name"), twice ? " " : "",
+                twice ? field_text(node, "agent") : "");
     }
     return out->text[0] != '\0';
 }

@@ -164,14 +164,16 @@ END_TEST
 /* Found by outsiders: two launchers of one host could not be told apart. */
 START_TEST(test_picture_of_namesakes_shows_their_agents)
 {
-    take(HEAD RUN("a", "active",
-                  ",\"nodes_list\":["
-                  "{\"name\":\"vm\",\"agent\":\"0123456789ab\",\"state\":"
-                  "\"running\"},"
-                  "{\"name\":\"vm\",\"agent\":\"ba9876543210\",\"state\":"
-                  "\"running\"}]") "]}");
+    take(HEAD RUN(
+        "a", "active",
+        ",\"nodes_list\":["
+        "{\"name\":\"vm\",\"agent\":\"0123456789ab\",\"state\":"
+        "\"running\"},"
+        "{\"name\":\"vm\",\"agent\":\"ba9876543210\",\"hosts\":true,\"state\":"
+        "\"running\"}]") "]}");
     draw();
     ck_assert(has("AGENT") && has("01234567 ") && has("ba987654 "));
+    ck_assert(has("vm ba987654 serves the rendezvous"));
     take(HEAD RUN("job42", "active", ALL_TOLD NODES) "]}");
     draw();
     ck_assert(!has("AGENT"));

@@ -293,6 +293,21 @@ START_TEST(test_the_pace_is_of_the_last_seconds)
 }
 END_TEST
 
+/* Workers that tell their step when they save, every minute: what the beats
+ * between say is no news, and no standstill. */
+START_TEST(test_pace_of_seldom_steps_is_theirs)
+{
+    struct pace p = {.steps = 0};
+    for (int s = 1; s <= 300; s++) {
+        pace_take(&p, 1 + s / 60 * 120, 0, 0, s * MONO_S);
+        if (s >= 120)
+            ck_assert_int_eq(pace_micro(&p), 2 * MONO_S);
+    }
+    pace_take(&p, 601, 0, 0, 421 * MONO_S); /* twice as long, and no save */
+    ck_assert_int_eq(pace_micro(&p), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("goodput");
@@ -319,6 +334,7 @@ int main(void)
     tcase_add_test(tc, test_a_round_pays_for_its_end);
     tcase_add_test(tc, test_the_timeline_keeps_the_newest_rounds);
     tcase_add_test(tc, test_the_pace_is_of_the_last_seconds);
+    tcase_add_test(tc, test_pace_of_seldom_steps_is_theirs);
     tcase_set_tags(tc, "fast");
     suite_add_tcase(s, tc);
     return suite_run(s);

@@ -73,6 +73,24 @@ START_TEST(test_keeper_disk_keeps_the_newest)
 }
 END_TEST
 
+/* Found by outsiders: of a program that saves, and says no more, nobody was
+ * told how far it is. */
+START_TEST(test_keeper_save_tells_the_step)
+{
+    char text[40] = "";
+    ck_assert_int_eq(setenv("DDP_PROGRESS_FILE", "progress", 1), 0);
+    struct worker *w = worker_start(&on_disk);
+    ck_assert_int_eq(worker_save(w, 7, true), 0);
+    worker_stop(w);
+    ck_assert_int_eq(unsetenv("DDP_PROGRESS_FILE"), 0);
+    FILE *f = fopen("progress", "re");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), f));
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(strtol(text, NULL, 10), 7);
+}
+END_TEST
+
 /* A later round's snapshot is newer whatever its step, and writes none of the
  * earlier one's files. */
 START_TEST(test_keeper_disk_newest_round_first)
@@ -544,6 +562,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, test_keeper_bad_count_is_refused);
     tcase_add_test(t, test_keeper_disk_keeps_the_newest);
+    tcase_add_test(t, test_keeper_save_tells_the_step);
     tcase_add_test(t, test_keeper_disk_newest_round_first);
     tcase_add_test(t, test_keeper_disk_newest_epoch_first);
     tcase_add_test(t, test_keeper_disk_without_instance_goes_by_step);

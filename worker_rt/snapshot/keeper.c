@@ -614,6 +614,8 @@ int ddp_keeper_save(struct ddp_keeper *k,
     if (k->stripes.on || (rc == 0 && (disk || k->memory.count > 0)))
         rc = save(k, rc, step, tensors, ntensors, meta, nmeta, disk, &why);
     free(with);
+    if (rc == 0)
+        ddp_beat(k->d, step); /* a program may say nothing else of its steps */
     return rc == 0 ? 0 : rt_fail(err, &why);
 }
 
