@@ -234,8 +234,8 @@ static void act(void *ctx, const struct agent_action *a)
     case AGENT_KILL:
         if (workers_exits(a->signo))
             hang_watch_stop(l->hang_watch);
-        if (a->failed)
-            workers_failed(l->workers);
+        if (a->why != STOP_PAGE_NOT)
+            workers_tell(l->workers, a->why);
         kill_workers(l, a->signo);
         return;
     case AGENT_ASK:

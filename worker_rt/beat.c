@@ -45,12 +45,17 @@ static bool has_failed(void)
     return page != NULL && atomic_load(&page->why) == STOP_PAGE_FAILED;
 }
 
+static void note_stop(int signo)
+{
+    if (atomic_exchange(&stop_signal, signo) == 0)
+        atomic_store(&stop_since_us, mono_now_us());
+}
+
 /* All that it calls may be called here (signal-safety(7)), clock_gettime behind
  * mono_now_us included. What is raised comes when it returns. */
 static void on_stop_signal(int signo)
 {
-    if (atomic_exchange(&stop_signal, signo) == 0)
-        atomic_store(&stop_since_us, mono_now_us());
+    note_stop(signo);
     if (signo == SIGTERM && has_failed() && signal(SIGTERM, SIG_DFL) != SIG_ERR)
         (void)raise(SIGTERM); /* cannot fail for a valid signal */
 }
@@ -68,9 +73,11 @@ enum ddp_stop ddp_should_stop(const struct ddp *d)
         if (atomic_load(&d->stop_page->looks) == 0)
             atomic_store(&d->stop_page->looks, 1);
     }
-    if (why == STOP_PAGE_SCALE_DOWN)
+    if (why == STOP_PAGE_SIGNAL)
+        note_stop(SIGTERM); /* which one it is nobody asks */
+    else if (why == STOP_PAGE_SCALE_DOWN)
         return DDP_STOP_SCALE_DOWN;
-    if (why != STOP_PAGE_NOT && why != STOP_PAGE_FAILED)
+    else if (why != STOP_PAGE_NOT && why != STOP_PAGE_FAILED)
         return DDP_STOP_SCALE_UP;
     return atomic_load(&stop_signal) == 0 ? DDP_STOP_NO : DDP_STOP_SIGNAL;
 }

@@ -326,18 +326,21 @@ DDP_API void ddp_beat(struct ddp *d, int64_t step);
 /* More reasons come with later versions: test for != DDP_STOP_NO. */
 enum ddp_stop {
     DDP_STOP_NO = 0,
-    DDP_STOP_SIGNAL = 1,     /* a signal given to ddp_stop_on_signal came */
-    DDP_STOP_SCALE_UP = 2,   /* a node joins: the workers will start again */
+    DDP_STOP_SIGNAL = 1,   /* a signal given to ddp_stop_on_signal came, or the
+                              launcher sends one that asks to end */
+    DDP_STOP_SCALE_UP = 2, /* a node joins: the workers will start again */
     DDP_STOP_SCALE_DOWN = 3, /* a node leaves: the workers will start again */
 };
 
 /*
  * Why this worker should save and leave at the next step. The ranks may learn
  * it at different steps: agree over a communicator before you act on it. The
- * call costs one load from memory: make it at every step. If a worker has
- * called it, the launcher asks it this way and waits for --shutdown_timeout
- * before it sends SIGTERM; every other worker gets SIGTERM at once. A worker
- * that was asked counts as stopped, whatever its exit status.
+ * call costs one load from memory: make it at every step. If a node joins or
+ * leaves, and a worker has called it, the launcher asks it this way and waits
+ * for --shutdown_timeout before it sends SIGTERM; every other worker gets
+ * SIGTERM at once. If the launcher ends, it tells it this way as well as by the
+ * signal, which a handler of the program's own may hide. A worker that was
+ * asked counts as stopped, whatever its exit status.
  */
 DDP_API enum ddp_stop ddp_should_stop(const struct ddp *d);
 

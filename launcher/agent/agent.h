@@ -122,6 +122,7 @@
 
 #include "launcher/agent/candidates.h"
 #include "rendezvous/base/rng.h"
+#include "rendezvous/base/stop_page.h"
 #include "rendezvous/core/note.h"
 #include "rendezvous/proto/exits.h"
 #include "rendezvous/proto/msg.h"
@@ -207,8 +208,8 @@ enum agent_action_kind {
                          no event for it. Also ends a try to connect */
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
-    AGENT_KILL,       /* signo to all workers that live. `failed`: a rank died,
-                         and they are told that no step will come */
+    AGENT_KILL,       /* signo to all workers that live, who are told `why`
+                         first; NOT: it is passed on, and asks nothing */
     AGENT_ASK,        /* graceful: asks those that look for it to leave at a
                          step, and sends SIGTERM to the others */
     AGENT_CHECK,      /* look whether this node is fit for work */
@@ -227,7 +228,7 @@ struct agent_action {
     const struct msg_world *world;
     enum msg_graceful graceful;
     int signo;
-    bool failed;
+    enum stop_page_why why;
     bool gentle;
     const struct note *note;
     const struct agent_verdict *verdict;

@@ -193,7 +193,9 @@ static void stop_workers(struct step *s, int signo, enum agent_grace grace)
                                      : mono_after(s->now_us, agent_grace_us(a));
     struct agent_action kill = {.kind = AGENT_KILL,
                                 .signo = signo,
-                                .failed = grace == AGENT_GRACE_SHORT};
+                                .why = grace == AGENT_GRACE_SHORT
+                                           ? STOP_PAGE_FAILED
+                                           : STOP_PAGE_SIGNAL};
     agent_emit(s, &kill);
 }
 

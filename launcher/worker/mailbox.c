@@ -32,7 +32,6 @@
 
 #include "launcher/proc/procfs.h"
 #include "rendezvous/base/err.h"
-#include "rendezvous/base/stop_page.h"
 
 _Static_assert((int)STOP_PAGE_SCALE_UP == (int)MSG_SCALE_UP &&
                    (int)STOP_PAGE_SCALE_DOWN == (int)MSG_SCALE_DOWN,
@@ -144,25 +143,20 @@ void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step)
     *step = read_step(m->progress_fd);
 }
 
-static bool say_why(const struct mailbox *m, uint32_t why)
+bool mailbox_tell(const struct mailbox *m, enum stop_page_why why)
 {
+    uint32_t word = (uint32_t)why;
     return m->stop_fd >= 0 &&
-           pwrite(m->stop_fd, &why, sizeof(why),
-                  offsetof(struct stop_page, why)) == sizeof(why);
+           pwrite(m->stop_fd, &word, sizeof(word),
+                  offsetof(struct stop_page, why)) == sizeof(word);
 }
 
 bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful)
 {
     uint32_t looks = 0;
     ddp_assert(graceful <= MSG_SCALE_DOWN);
-    bool asked = say_why(m, (uint32_t)graceful);
+    bool asked = mailbox_tell(m, (enum stop_page_why)graceful);
     bool known = pread(m->stop_fd, &looks, sizeof(looks),
                        offsetof(struct stop_page, looks)) == sizeof(looks);
     return asked && known && looks != 0;
-}
-
-/* Where it cannot be told, it ends when its next collective fails. */
-void mailbox_failed(const struct mailbox *m)
-{
-    (void)say_why(m, STOP_PAGE_FAILED);
 }

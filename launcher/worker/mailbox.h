@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rendezvous/base/stop_page.h"
 #include "rendezvous/proto/msg.h"
 
 #define MAILBOX_PATH_MAX 48
@@ -63,8 +64,13 @@ void mailbox_read(const struct mailbox *m, int64_t *written, int64_t *step);
  * not, it has to be asked by a signal. */
 bool mailbox_ask(const struct mailbox *m, enum msg_graceful graceful);
 
-/* Tells the worker that a rank died: SIGTERM ends it at once from now on, even
- * if it notes that signal to leave at a step (ddp_stop_on_signal). */
-void mailbox_failed(const struct mailbox *m);
+/*
+ * Tells the worker why a signal comes. After STOP_PAGE_FAILED SIGTERM ends it
+ * at once, even if it notes that signal to leave at a step
+ * (ddp_stop_on_signal); after STOP_PAGE_SIGNAL ddp_should_stop says so even if
+ * the program handles the signal itself. Returns whether it could be told; if
+ * not, the signal alone has to do.
+ */
+bool mailbox_tell(const struct mailbox *m, enum stop_page_why why);
 
 #endif

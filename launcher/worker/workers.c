@@ -580,11 +580,12 @@ int workers_ask(struct workers *workers,
     return looking;
 }
 
-void workers_failed(const struct workers *workers)
+void workers_tell(const struct workers *workers, enum stop_page_why why)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
         if (workers->live[i] != NULL)
-            mailbox_failed(&workers->mailboxes[i]);
+            (void)mailbox_tell(&workers->mailboxes[i], why); /* or it has the
+                                                                signal alone */
 }
 
 bool workers_exits(int signo)

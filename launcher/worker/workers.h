@@ -74,8 +74,8 @@ void workers_kill(struct workers *workers, int signo);
  * started later are sent it. */
 void workers_kill_late(struct workers *workers, int signo, int64_t sent_us);
 
-/* Tells each worker that the round failed, before SIGTERM (mailbox_failed). */
-void workers_failed(const struct workers *workers);
+/* Tells each worker that lives why a signal comes, before it (mailbox_tell). */
+void workers_tell(const struct workers *workers, enum stop_page_why why);
 
 /* Asks each worker to leave: by its mailbox if it looks there, else by SIGTERM,
  * which those that were started before `sent_us` have (workers_kill_late;

@@ -113,9 +113,9 @@ def should_stop() -> bool:
 
     Collective: all ranks call it at the same steps and get the same answer. It
     costs one small all-reduce over TCP. From the first call on SIGTERM does not
-    end this process (unless it has a handler of its own, which stays); it has
-    --shutdown_timeout to leave. It does after a rank died: then no step comes at
-    which all could leave.
+    end this process; it has --shutdown_timeout to leave. It does after a rank
+    died: then no step comes at which all could leave. A handler of the
+    program's own stays, and what the launcher says is told beside it.
 
     Error: a rank died, as in any collective.
     """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 from pathlib import Path
 from typing import Callable
 
@@ -54,6 +56,25 @@ print("asked", ddprun.should_stop())
     )
     text = ddprun("--standalone", "own.py").wait()
     assert "its own" in text and "asked False" in text
+
+
+def test_the_end_of_the_launcher_is_told_beside_any_handler(ddprun: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        """
+import os, signal, time, ddprun
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"its own\\n"))
+until = time.monotonic() + 60
+os.write(1, b"ready\\n" if not ddprun.should_stop() else b"too soon\\n")
+while not ddprun.should_stop() and time.monotonic() < until:
+    time.sleep(0.02)
+os.write(1, f"asked {ddprun.should_stop()}\\n".encode())
+"""
+    )
+    job = ddprun("--standalone", "--nproc_per_node=2", "own.py")
+    job.wait_for_starts(2, lambda text: re.findall("ready", text))
+    job.process.send_signal(signal.SIGTERM)
+    text = job.wait(143)
+    assert text.count("its own") == 2 and text.count("asked True") == 2
 
 
 def test_a_standby_that_imported_it_has_its_place(ddprun: Callable[..., Job], tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ enum stop_page_why {
     STOP_PAGE_SCALE_UP,   /* nodes join */
     STOP_PAGE_SCALE_DOWN, /* a node leaves */
     STOP_PAGE_FAILED,     /* a rank died: there is no step to leave at */
+    STOP_PAGE_SIGNAL,     /* the launcher ends, or has no time to ask: a signal
+                             comes, which a handler may hide from libddp */
 };
 
 /* Of $DDP_STOP_FILE, which is as long as this. */

@@ -74,7 +74,10 @@ static void emit(void *ctx, const struct agent_action *a)
         write_down("spawn ");
         return;
     case AGENT_KILL:
-        write_down(a->failed ? "kill:%d:failed " : "kill:%d ", a->signo);
+        write_down(a->why == STOP_PAGE_FAILED ? "kill:%d:failed "
+                   : a->why == STOP_PAGE_NOT  ? "pass:%d "
+                                              : "kill:%d ",
+                   a->signo);
         return;
     case AGENT_ASK:
         write_down("ask:%d ", (int)a->graceful);

@@ -672,7 +672,7 @@ START_TEST(test_agent_notice_in_other_states)
     signal_comes(SIGUSR1); /* is no second one */
     ck_assert_str_eq(did, "");
     signal_comes(SIGUSR2);
-    ck_assert_str_eq(did, "kill:12 ");
+    ck_assert_str_eq(did, "pass:12 ");
 }
 END_TEST
 

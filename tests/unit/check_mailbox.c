@@ -151,6 +151,16 @@ START_TEST(test_mailbox_signal_is_a_reason_of_its_own)
 }
 END_TEST
 
+/* The program has a handler of its own: nothing but the page tells libddp. */
+START_TEST(test_mailbox_signal_is_told_whatever_the_handler)
+{
+    struct ddp *d = worker();
+    ck_assert(mailbox_tell(&n, STOP_PAGE_SIGNAL));
+    ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
+    ddp_free(d);
+}
+END_TEST
+
 /* How a child ends that notes SIGTERM, was asked to leave at a step, and gets
  * that signal; with `frees`, after its handle is gone. */
 static int end_of_noting_worker(bool failed, bool frees)
@@ -162,7 +172,7 @@ static int end_of_noting_worker(bool failed, bool frees)
         ck_assert_int_eq(ddp_stop_on_signal(d, SIGTERM, NULL), 0);
         (void)mailbox_ask(&n, MSG_SCALE_UP); /* it has not looked yet */
         if (failed)
-            mailbox_failed(&n);
+            (void)mailbox_tell(&n, STOP_PAGE_FAILED);
         if (frees)
             ddp_free(d);
         ck_assert_int_eq(raise(SIGTERM), 0);
@@ -188,7 +198,7 @@ START_TEST(test_mailbox_failed_is_no_reason_to_stop)
 {
     struct ddp *d = worker();
     ck_assert_int_eq(ddp_stop_on_signal(d, SIGUSR1, NULL), 0);
-    mailbox_failed(&n);
+    ck_assert(mailbox_tell(&n, STOP_PAGE_FAILED));
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_NO);
     ck_assert_int_eq(raise(SIGUSR1), 0);
     ck_assert_int_eq(ddp_should_stop(d), DDP_STOP_SIGNAL);
@@ -292,6 +302,7 @@ int main(void)
     tcase_add_test(t, test_mailbox_signal_is_a_reason_of_its_own);
     tcase_add_loop_test(t, test_mailbox_failed_worker_ends_by_sigterm, 0, 2);
     tcase_add_test(t, test_mailbox_failed_is_no_reason_to_stop);
+    tcase_add_test(t, test_mailbox_signal_is_told_whatever_the_handler);
     tcase_add_test(t, test_mailbox_stop_file_keeps_its_size);
     tcase_add_loop_test(t, test_mailbox_strangers_file_is_left_alone, 0, 2);
     tcase_add_test(t, test_mailbox_none_is_harmless);
