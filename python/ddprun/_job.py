@@ -7,7 +7,7 @@ import os
 import signal
 from ctypes import c_int32
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from ._libddp import call, lib, usage
 
@@ -57,6 +57,12 @@ class _Job:
             call("ddp_stop_on_signal", self.get(), int(signal.SIGTERM))
             self.catches = True
 
+    def uncover(self, handler: Any) -> None:
+        if handler is signal.SIG_DFL and self.catches:
+            call("ddp_stop_on_signal", self.get(), int(signal.SIGTERM))
+        elif signal.getsignal(signal.SIGTERM) is not handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if handler is None else handler)
+
     def forget(self) -> None:
         """A standby is a forked child, too, of a process that imported this and is no
         worker."""
@@ -78,6 +84,11 @@ def handle() -> int:
 def comm() -> int:
     """struct ddp_comm *, of all ranks; they meet in the first call."""
     return _job.comm()
+
+
+def uncover(handler: Any) -> None:
+    """SIGTERM had this handler before a framework took it: it is as it was."""
+    _job.uncover(handler)
 
 
 def place() -> Place:

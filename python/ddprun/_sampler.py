@@ -112,10 +112,14 @@ class StatefulSampler(Sampler[int]):
         if self.position > 0:
             self._generator = state
 
+    def counted_by_others(self) -> None:
+        """Only `taken` counts from now on: a loader that is ahead does not."""
+        self._counted = True
+
     def taken(self, samples: int) -> None:
         """For frameworks that have the loop: this rank has taken so many samples
         of the epoch. From the first call on nothing else counts."""
-        self._counted = True
+        self.counted_by_others()
         self.position = min(samples, len(self)) * self.world
 
     def batches(self, loader: "Iterable[Any]") -> Iterator[Any]:

@@ -25,14 +25,42 @@ def killed_at(ddprun: Callable[..., Job], program: str, n: int, *marks: str) -> 
     return job.wait(limit=150)
 
 
+def stopped(ddprun: Callable[..., Job], program: str, n: int) -> "tuple[str, str]":
+    """What it printed until it was told to end in the middle, and after the next launch."""
+    line = ["--standalone", "--nproc_per_node=2", HERE / program, n, "ckpt"]
+    job = ddprun(*line, PAUSE="0.02")
+    job.wait_for("step 12", limit=150)
+    job.process.send_signal(signal.SIGTERM)
+    left = job.wait(143, limit=150)
+    return left, ddprun(*line, name="again").wait(limit=150)
+
+
+def last_step(text: str) -> int:
+    return max(map(int, re.findall(r"step (\d+)", text)))
+
+
+def same_end(whole: str, other: str, *names: str) -> None:
+    for name in names:
+        ends = [re.findall(rf"{name} .*", text) for text in (whole, other)]
+        assert len(ends[0]) == 1 and ends[0] == ends[1], ends
+
+
 def test_lightning_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
     pytest.importorskip("lightning.pytorch")
-    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4, name="whole")
+    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4, name="whole", BEST="whole")
     text = whole.wait(limit=150)
-    killed = killed_at(ddprun, "lightning_job.py", 4, "step 17 ")
-    assert re.findall(r"digest \w+", killed) == re.findall(r"digest \w+", text)
+    killed = killed_at(ddprun, "lightning_job.py", 4, "step 17 ", "step 31 ")
+    same_end(text, killed, "digest", "known")
     steps = [int(n) for n in re.findall(r"step (\d+) rank 0", killed)]
-    assert max(steps) == 40 and 40 <= len(steps) <= 42
+    assert max(steps) == 40 and 40 <= len(steps) <= 44
+
+
+def test_lightning_is_on_the_disk_after_sigterm(ddprun: Callable[..., Job]) -> None:
+    pytest.importorskip("lightning.pytorch")
+    left, text = stopped(ddprun, "lightning_job.py", 4)
+    assert "digest" not in left and min(map(int, re.findall(r"step (\d+) rank 0", text))) == last_step(left) + 1
+    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4, name="whole", BEST="whole")
+    same_end(whole.wait(limit=150), text, "digest", "known")
 
 
 class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
@@ -61,10 +89,19 @@ def test_transformers_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
     """Killed in an epoch, of 8 steps, and where one ends."""
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40, name="whole")
+    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40, name="whole", BEST="whole")
     text = whole.wait(limit=150)
     killed = killed_at(ddprun, "transformers_job.py", 40, "step 17\n", "step 24\n")
     starts = sorted({int(n) for n in re.findall(r"began (\d+)", killed)})
     assert len(starts) == 3 and starts[0] == 0 and starts[1] >= 16 and starts[2] >= 23, starts
-    ends = [re.findall(r"ended at .*|digest .*", said) for said in (text, killed)]
-    assert len(ends[0]) == 2 and ends[0] == ends[1], ends
+    same_end(text, killed, "last", "ended at", "digest", "known")
+
+
+def test_transformers_is_on_the_disk_after_sigterm_and_runs_nothing_else(ddprun: Callable[..., Job]) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    left, text = stopped(ddprun, "transformers_job.py", 40)
+    assert "train has returned" not in left
+    assert f"began {last_step(left)} " in text
+    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40, name="whole", BEST="whole")
+    same_end(whole.wait(limit=150), text, "last", "ended at", "digest", "known")
