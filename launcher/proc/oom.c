@@ -1,11 +1,15 @@
 /*
  * A worker that ends by SIGKILL was killed by a person, by us, or by the kernel
- * because memory ran out. The kernel counts the last: the count is read at the
- * start and after each such end, and a difference is taken for that worker.
+ * because memory ran out. The kernel counts the last, for a cgroup and for the
+ * machine: both counts are read at the start and after each such end, and a
+ * difference is taken for that worker.
  *
- * That can be wrong in two ways, and is told as a hint for that reason: the
- * kernel killed another process of the same cgroup at that time, or there is no
- * count but the whole machine's. If no file can be read nothing is said.
+ * The count of the cgroup is the worker's as far as it is alone there. That of
+ * the machine can be any process's: it says what is likely. It is the only one
+ * if the worker is in a cgroup of its own (v1 counts for each by itself), if
+ * there is none, or if the machine's memory ran out, and no limit's, on a
+ * kernel that does not count that for the cgroup. If no file can be read
+ * nothing is said.
  */
 #include "launcher/proc/oom.h"
 
@@ -81,29 +85,32 @@ int64_t oom_read(const char *text)
     return -1;
 }
 
-static int64_t look(const struct oom *o)
+/* Whether it counts more than before. */
+static bool has_grown(struct oom_count *c)
 {
     char text[16384];
-    ddp_assert(o->path[0] == '/'); /* oom_init has found one */
-    return slurp(o->path, text, sizeof(text)) ? oom_read(text) : -1;
+    int64_t before = c->count;
+    c->count = c->path[0] != '\0' && slurp(c->path, text, sizeof(text))
+                   ? oom_read(text)
+                   : -1;
+    return before >= 0 && c->count > before;
 }
 
 void oom_init(struct oom *o)
 {
     char text[4096];
-    *o = (struct oom){.count = -1};
-    if (slurp("/proc/self/cgroup", text, sizeof(text)) &&
-        oom_find(text, "/sys/fs/cgroup", o->path, sizeof(o->path)))
-        o->count = look(o);
-    if (o->count >= 0)
-        return;
-    (void)snprintf(o->path, sizeof(o->path), "/proc/vmstat");
-    o->count = look(o);
+    *o = (struct oom){.cgroup.count = -1, .machine.count = -1};
+    (void)snprintf(o->machine.path, sizeof(o->machine.path), "/proc/vmstat");
+    if (!slurp("/proc/self/cgroup", text, sizeof(text)) ||
+        !oom_find(text, "/sys/fs/cgroup", o->cgroup.path,
+                  sizeof(o->cgroup.path)))
+        o->cgroup.path[0] = '\0';
+    (void)oom_happened(o); /* what was before */
 }
 
-bool oom_happened(struct oom *o)
+enum oom_kill oom_happened(struct oom *o)
 {
-    int64_t before = o->count;
-    o->count = look(o);
-    return before >= 0 && o->count > before;
+    bool here = has_grown(&o->cgroup);
+    bool somewhere = has_grown(&o->machine);
+    return here ? OOM_KILLED : somewhere ? OOM_LIKELY : OOM_NOT;
 }

@@ -1,7 +1,7 @@
 /*
  * launcher/proc/oom: whether the kernel killed a process because memory ran
  * out. The kernel does not tell, but it counts: for the cgroup of this process
- * if that has a memory controller, else for the machine.
+ * if that has a memory controller, and for the machine.
  */
 #ifndef LAUNCHER_PROC_OOM_H
 #define LAUNCHER_PROC_OOM_H
@@ -10,14 +10,22 @@
 #include <stdint.h>
 
 struct oom {
-    char path[600]; /* of the file that counts, "" none */
-    int64_t count;  /* when last looked */
+    struct oom_count {
+        char path[600]; /* of the file that counts, "" none */
+        int64_t count;  /* when last looked; -1: not known */
+    } cgroup, machine;
+};
+
+enum oom_kill {
+    OOM_NOT,
+    OOM_LIKELY, /* of some process of this machine */
+    OOM_KILLED, /* of one in the cgroup of this process */
 };
 
 void oom_init(struct oom *o);
 
-/* Whether there was one since the last call, or since oom_init. */
-bool oom_happened(struct oom *o);
+/* What was counted since the last call, or since oom_init. */
+enum oom_kill oom_happened(struct oom *o);
 
 /*
  * The file that counts for the process whose /proc/PID/cgroup reads `cgroups`,

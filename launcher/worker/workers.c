@@ -258,6 +258,9 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     char tail[LINES_TAIL_BYTES + 1] = "";
     char trace[LINES_TAIL_BYTES + 1] = "";
     bool exited = info->si_code == CLD_EXITED;
+    enum oom_kill oom = !exited && info->si_status == SIGKILL
+                            ? oom_happened(&workers->oom)
+                            : OOM_NOT;
     ddp_assert(exited || info->si_code == CLD_KILLED ||
                info->si_code == CLD_DUMPED); /* waitid: WEXITED */
     struct agent_worker w = {
@@ -265,8 +268,7 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
         .pid = info->si_pid,
         .code = exited ? info->si_status : 0,
         .signal = exited ? 0 : info->si_status,
-        .oom = !exited && info->si_status == SIGKILL &&
-               oom_happened(&workers->oom),
+        .oom = oom == OOM_KILLED,
         .progressed = mailbox_progressed(&workers->mailboxes[local_rank]),
         .text = text,
         .trace = trace,
@@ -283,6 +285,11 @@ tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
     }
     output_worker_ended(workers->output, local_rank);
     remove_pipe(workers, local_rank);
+    if (oom == OOM_LIKELY && text[0] == '\0')
+        (void)snprintf(text, /* fits */
+                       sizeof(text),
+                       "likely the kernel killed it: memory ran out on this "
+                       "machine (oom_kill in /proc/vmstat)");
     if ((w.code == 126 || w.code == 127) &&
         find_trouble(workers, local_rank, &why)) {
         w.permanent = !is_transient(why);
@@ -531,7 +538,7 @@ int workers_start(struct workers *workers,
     workers->stopping = false;
     workers->base_rank = world->base_rank;
     mpi_round(workers->mpi, world);
-    if (workers->oom.path[0] == '\0')
+    if (workers->oom.machine.path[0] == '\0')
         oom_init(&workers->oom);
     gate_close(workers->gate);
     int rc = start_all(workers, world, started, err);

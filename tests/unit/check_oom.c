@@ -65,17 +65,42 @@ START_TEST(test_oom_read_finds_the_word)
 }
 END_TEST
 
-/* Wherever this runs, nothing of ours is killed in the meantime. */
-START_TEST(test_oom_happened_is_about_what_is_new)
+/* Wherever this runs, there is a count. */
+START_TEST(test_oom_init_finds_a_count)
 {
     struct oom o;
     oom_init(&o);
-    ck_assert_str_ne(o.path, "");
-    o.count = -1;
-    ck_assert(!oom_happened(&o)); /* not known before: no news */
-    int64_t now = o.count;
-    o.count = now - 1;
-    ck_assert(now <= 0 || oom_happened(&o));
+    ck_assert(o.cgroup.count >= 0 || o.machine.count >= 0);
+}
+END_TEST
+
+static void counts(const char *name, const char *text)
+{
+    FILE *f = fopen(name, "w");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+/* Of the cgroup it is sure, of the machine likely, and old news is none. */
+START_TEST(test_oom_happened_is_about_what_is_new)
+{
+    struct oom o = {.cgroup = {"job/memory.events", -1},
+                    .machine = {"vmstat", -1}};
+    counts("job/memory.events", "oom 0\noom_kill 2\n");
+    counts("vmstat", "pgfault 9\noom_kill 5\n");
+    ck_assert_int_eq(oom_happened(&o), OOM_NOT); /* not known before */
+    ck_assert_int_eq(oom_happened(&o), OOM_NOT);
+    counts("vmstat", "pgfault 9\noom_kill 6\n");
+    ck_assert_int_eq(oom_happened(&o), OOM_LIKELY);
+    ck_assert_int_eq(oom_happened(&o), OOM_NOT);
+    counts("job/memory.events", "oom 0\noom_kill 3\n");
+    counts("vmstat", "pgfault 9\noom_kill 7\n");
+    ck_assert_int_eq(oom_happened(&o), OOM_KILLED);
+    ck_assert_int_eq(oom_happened(&o), OOM_NOT);
+    ck_assert_int_eq(unlink("vmstat"), 0);
+    o.cgroup.path[0] = '\0';
+    ck_assert_int_eq(oom_happened(&o), OOM_NOT);
 }
 END_TEST
 
@@ -87,6 +112,7 @@ int main(void)
     tcase_add_loop_test(tc, test_oom_find_takes_the_nearest, 0,
                         sizeof(places) / sizeof(places[0]));
     tcase_add_test(tc, test_oom_read_finds_the_word);
+    tcase_add_test(tc, test_oom_init_finds_a_count);
     tcase_add_test(tc, test_oom_happened_is_about_what_is_new);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
