@@ -15,6 +15,7 @@
  */
 #include "launcher/report/report.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,19 @@ static void report_preflight(const struct agent_verdict *v)
               e->error[0] != '\0' ? e->error : how, v->status);
 }
 
+/* What libstdc++ says of a thread that is still there at the end: gloo's, of a
+ * program that ends with its process group. */
+static bool ended_with_group(const struct msg_end *e)
+{
+    static const char last[] = "terminate called without an active exception";
+    size_t len = strlen(e->tail);
+    while (len > 0 && e->tail[len - 1] == '\n')
+        len--;
+    return e->signal == SIGABRT && len >= sizeof(last) - 1 &&
+           strncmp(e->tail + len - (sizeof(last) - 1), last,
+                   sizeof(last) - 1) == 0;
+}
+
 static void report_worker(const struct msg_end *e, int64_t ago_us)
 {
     char how[64];
@@ -268,6 +282,11 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
     if (e->error[0] != '\0')
         log_warnx("  error           %s", e->error);
+    else if (ended_with_group(e))
+        log_warnx(
+            "  error           likely PyTorch's, at the end of a program that "
+            "was done: on gloo some abort that do not call "
+            "torch.distributed.destroy_process_group()");
     report_words(e->tail, e->trace);
 }
 

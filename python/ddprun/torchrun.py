@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import sysconfig
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Callable, Iterable, NoReturn, Optional
 
 from .__main__ import find_program
@@ -43,7 +45,19 @@ def run(args: argparse.Namespace) -> NoReturn:
     os.execv(program, ["ddprun", *command_line(args, get_args_parser())])
 
 
+def _is_of_this_python(script: Path) -> bool:
+    """Whether it is among the scripts of this environment: another one's would run
+    with other packages."""
+    folders = (Path(sysconfig.get_path("scripts")), Path(sys.executable).parent)
+    return script.exists() and any(folder.exists() and script.parent.samefile(folder) for folder in folders)
+
+
 def _find_command(name: str) -> "Optional[Callable[[], Any]]":
+    """A command by its name, or by the path of this environment's script."""
+    if "/" in name:
+        if not _is_of_this_python(Path(name)):
+            return None
+        name = Path(name).name
     found: Any = metadata.entry_points()
     # A dict before Python 3.12.
     scripts: Iterable[Any] = (
@@ -65,7 +79,7 @@ def main() -> Any:
     del sys.argv[0]
     command = _find_command(sys.argv[0])
     if command is None:
-        sys.exit(f"ddprun.torchrun: no package of this Python has a command {sys.argv[0]}")
+        sys.exit(f"ddprun.torchrun: no package of this Python has a command {sys.argv[0]} ({sys.executable})")
     return command()
 
 

@@ -42,7 +42,9 @@ def test_ddprun_knows_every_option(tmp_path: Path) -> None:
     assert {o for o in options if o.replace("-", "_").replace("__", "--", 1) not in help_text} <= {"--help"}
 
 
-def test_accelerate_launch_starts_ddprun(tmp_path: Path) -> None:
+# By its name, and as a job script names it.
+@pytest.mark.parametrize("command", ["accelerate", str(Path(sys.executable).parent / "accelerate")])
+def test_accelerate_launch_starts_ddprun(tmp_path: Path, command: str) -> None:
     pytest.importorskip("accelerate")
     (tmp_path / "job.py").write_text(
         "import os, sys\n"
@@ -50,7 +52,7 @@ def test_accelerate_launch_starts_ddprun(tmp_path: Path) -> None:
         "            f\"round {os.environ['DDP_ROUND']}, {sys.argv[1:]}\\n\".encode())\n"
         "sys.exit(os.environ['DDP_ROUND'] == '1' and 7 or 0)\n"
     )
-    words = ["accelerate", "launch", "--multi_gpu", "--num_processes=2", "--max_restarts=1", "--mixed_precision=no"]
+    words = [command, "launch", "--multi_gpu", "--num_processes=2", "--max_restarts=1", "--mixed_precision=no"]
     done = subprocess.run(
         [sys.executable, "-m", "ddprun.torchrun", *words, "job.py", "--lr", "0.1"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
@@ -61,9 +63,15 @@ def test_accelerate_launch_starts_ddprun(tmp_path: Path) -> None:
     assert len(re.findall("^.*round 2, ", done.stdout, re.M)) == 2
 
 
-def test_an_unknown_command_is_named() -> None:
+@pytest.mark.parametrize("command", ["no-such-command", "other/env/bin/accelerate"])
+def test_an_unknown_command_is_named(tmp_path: Path, command: str) -> None:
+    """An environment's script that is not this one's is none."""
+    script = tmp_path / "other/env/bin/accelerate"
+    script.parent.mkdir(parents=True)
+    script.touch()
     done = subprocess.run(
-        [sys.executable, "-m", "ddprun.torchrun", "no-such-command"],
+        [sys.executable, "-m", "ddprun.torchrun", command],
+        cwd=tmp_path,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
-    assert done.returncode == 1 and "no package of this Python has a command no-such-command" in done.stdout
+    assert done.returncode == 1 and f"no package of this Python has a command {command}" in done.stdout

@@ -23,6 +23,14 @@ lines 1 '^err 2$' it.err
 has '^out 2$' it.out
 has_not ddprun it.out
 
+# What libstdc++ says if a program of gloo ends with its process group.
+# shellcheck disable=SC2016 # for the worker
+launch 134 sh -c 'echo "terminate called without an active exception" >&2
+    kill -ABRT $$$$'
+has '^ddprun:   error  .* torch.distributed.destroy_process_group()$' it.err
+launch 134 sh -c 'kill -ABRT $$$$'
+has_not destroy_process_group it.err
+
 # Bytes that are no lines: those of one worker are not changed, nor are any that
 # are inherited.
 launch 0 sh -c 'head -c 3000000 /dev/zero'
