@@ -31,7 +31,7 @@ KV_MAX = 256
 NAME_MAX = 256
 
 # enum ddp_status, as far as this package looks at it.
-USAGE, CONFLICT, NOINPUT, CORRUPT, NOMEM, IO, CONFIG = 2, 65, 66, 67, 71, 74, 78
+USAGE, CONFLICT, NOINPUT, CORRUPT, NOMEM, IO, PEER, CONFIG = 2, 65, 66, 67, 71, 74, 77, 78
 
 # How the text of ddp_keeper_save begins if it is of an earlier save.
 EARLIER = "snapshot of step "
@@ -65,6 +65,9 @@ def _end_with_its_status() -> None:
             before(kind, error, trace)
             return
         error._is_told = True  # an inner hook of this kind returns
+        if error.code == PEER:  # the traceback of a rank that did nothing wrong comes first
+            rank = os.environ.get("RANK", "0")
+            print(f"rank {rank} ends because of another: {error} (ddprun tells how). Its own place:", file=sys.stderr)
         before(kind, error, trace)
         raise SystemExit(error.code)
 

@@ -206,6 +206,24 @@ except ddprun.Error:
     assert "Error: torn" in job.wait(67).partition("ddprun: ")[0]
 
 
+def test_a_rank_whose_peer_died_says_so_before_its_traceback(ddprun: Start, tmp_path: Path) -> None:
+    (tmp_path / "well.py").write_text(
+        """
+import os, signal, ddprun
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that it has the time to say so
+ddprun.should_stop()
+if ddprun.place().rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+while not ddprun.should_stop():
+    pass
+"""
+    )
+    options = ["--nproc_per_node=2", "--failure_grace=20"]
+    text = ddprun("--standalone", *options, "well.py").wait(137)
+    assert 0 <= text.find("rank 0 ends because of another: ") < text.find("Traceback"), text
+    assert "first failure   rank 1 " in text
+
+
 def test_a_rank_that_notes_sigterm_ends_with_its_peer(ddprun: Start, tmp_path: Path) -> None:
     """There is no step any more at which both could leave."""
     (tmp_path / "notes.py").write_text(
