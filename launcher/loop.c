@@ -236,6 +236,8 @@ static void act(void *ctx, const struct agent_action *a)
             hang_watch_stop(l->hang_watch);
         if (a->why != STOP_PAGE_NOT)
             workers_tell(l->workers, a->why);
+        if (a->why != STOP_PAGE_NOT && a->signo == SIGINT)
+            output_interrupted(l->output);
         kill_workers(l, a->signo);
         return;
     case AGENT_ASK:

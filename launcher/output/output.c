@@ -427,6 +427,13 @@ void output_event(struct output *o, const char *line)
         (void)send_msg(o, &w, RELAY_MSG_SIZE((size_t)n + 1), NULL, 0);
 }
 
+void output_interrupted(struct output *o)
+{
+    struct relay_msg w = {.kind = RELAY_INTERRUPTED};
+    if (o->pid > 0)
+        (void)send_msg(o, &w, RELAY_MSG_SIZE(0), NULL, 0); /* or all is shown */
+}
+
 /* -- its end --------------------------------------------------------------- */
 
 pid_t output_pid(const struct output *o)

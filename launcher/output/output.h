@@ -59,6 +59,10 @@ int64_t output_bytes(const struct output *o, int local_rank);
 /* Hands a line of JSON to the events' file. It is lost if the relay hangs. */
 void output_event(struct output *o, const char *line);
 
+/* Ctrl-C, before the workers get their signal: of what they write on stderr
+ * from now on the console gets one worker's. */
+void output_interrupted(struct output *o);
+
 /* The relay's process, 0: none. If it has died unexpectedly, with a status as
  * wait(2) has it, output_restart starts another one, which takes over the
  * pipes. */

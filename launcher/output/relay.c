@@ -83,6 +83,9 @@ static void obey(struct relay *r, const struct relay_msg *w, int fds[2])
     case RELAY_EVENT:
         write_event(r, w->text);
         return;
+    case RELAY_INTERRUPTED:
+        r->interrupted = true;
+        return;
     case RELAY_FINISH:
         r->phase = w->line ? RELAY_FINISHING_LINE : RELAY_FINISHING;
         r->hurry = w->hurry != 0;
@@ -325,10 +328,31 @@ static void tell_hidden(struct relay *r)
             r->partly > 0 ? "a part of it" : what);
 }
 
+static void tell_interrupted(struct relay *r)
+{
+    int workers = 0;
+    int64_t lines = 0;
+    for (int i = 0; i < r->conf->nproc; i++) {
+        workers += r->hushed[i] > 0;
+        lines += r->hushed[i];
+    }
+    if (workers > 0)
+        (void)console_say(
+            &r->consoles[1],
+            "%lld more line%s on stderr after Ctrl-C, of %d other "
+            "worker%s%s",
+            (long long)lines, lines == 1 ? "" : "s", workers,
+            workers == 1 ? "" : "s",
+            r->conf->output.files
+                ? ": in the log files"
+                : " (--redirects and --tee keep them in files)");
+}
+
 /* What the consoles did not take in time. */
 static void tell_unseen(struct relay *r)
 {
     struct console *err = &r->consoles[1];
+    tell_interrupted(r);
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
         if (s->console != NULL)
             relay_count_unseen(r, s);
@@ -387,7 +411,8 @@ void relay_main(int fd,
     r.tails = calloc((size_t)r.conf->nproc, sizeof(struct lines_tail *));
     r.epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
-    if (r.tails == NULL || r.epoll < 0 ||
+    r.hushed = calloc((size_t)r.conf->nproc, sizeof(*r.hushed));
+    if (r.tails == NULL || r.hushed == NULL || r.epoll < 0 ||
         epoll_ctl(r.epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
         log_warn("the process for the workers' output cannot start");
         _exit(ddp_code_exit(DDP_E_NOMEM));

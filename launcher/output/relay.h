@@ -21,6 +21,10 @@
  * from that file. A stream without one waits in its pipe, and its worker with
  * it. A console that nobody reads any more holds nobody up: its output is
  * dropped, until a FIFO has a reader again.
+ *
+ * After Ctrl-C each interpreter writes the same traceback. From then on the
+ * console gets the stderr of local rank 0 only; that of the others goes into
+ * their files and last lines as ever, and is summed up in a line at the end.
  */
 #ifndef LAUNCHER_OUTPUT_RELAY_H
 #define LAUNCHER_OUTPUT_RELAY_H
@@ -39,10 +43,11 @@
 
 /* What the agent says over the socketpair, one datagram each. */
 enum relay_kind {
-    RELAY_OPEN,   /* a worker starts: its pipes come along, stdout's first */
-    RELAY_TAIL,   /* asks for the last lines of its stderr, as one datagram */
-    RELAY_EVENT,  /* `text` is a line for the events' file */
-    RELAY_FINISH, /* all workers are dead: end when all is written */
+    RELAY_OPEN,  /* a worker starts: its pipes come along, stdout's first */
+    RELAY_TAIL,  /* asks for the last lines of its stderr, as one datagram */
+    RELAY_EVENT, /* `text` is a line for the events' file */
+    RELAY_INTERRUPTED, /* Ctrl-C: the workers get SIGINT now */
+    RELAY_FINISH,      /* all workers are dead: end when all is written */
 };
 
 struct relay_msg {

@@ -112,6 +112,12 @@ add_times(struct relay *r, const struct stream *s, const char *data, size_t len)
     return lines_prefix(data, len, s->inside, r->now, strlen(r->now), r->timed);
 }
 
+/* One traceback says it all. */
+static bool is_hushed(const struct relay *r, const struct stream *s)
+{
+    return r->interrupted && s->which == CONF_STDERR && s->local_rank > 0;
+}
+
 static void
 take(struct relay *r, struct stream *s, const char *data, size_t len)
 {
@@ -129,7 +135,9 @@ take(struct relay *r, struct stream *s, const char *data, size_t len)
     s->inside = data[len - 1] != '\n';
     if (s->plan.file)
         s->gap |= !relay_log(r, &s->file, data, len);
-    if (s->console != NULL)
+    if (s->console != NULL && is_hushed(r, s))
+        r->hushed[s->local_rank] += (int64_t)lines_count(data, len);
+    else if (s->console != NULL)
         stream_show(s, data, len, mono_now_us());
 }
 

@@ -51,10 +51,12 @@ struct relay {
         hurry; /* FINISHING: a signal ends the launch, or another relay waits */
     int status; /* to end with */
     int64_t quiet_at_us;
-    int64_t hidden; /* bytes that were never shown, though files have them */
-    int64_t partly; /* ... of which files have some */
-    int64_t lost;   /* ... and that nothing has */
-    bool told_full; /* that stdout is a file which takes no more */
+    int64_t hidden;   /* bytes that were never shown, though files have them */
+    int64_t partly;   /* ... of which files have some */
+    int64_t lost;     /* ... and that nothing has */
+    bool interrupted; /* Ctrl-C: stderr is shown of local rank 0 only */
+    int64_t *hushed;  /* by local rank: lines that are not shown for that */
+    bool told_full;   /* that stdout is a file which takes no more */
     char chunk[STREAM_CHUNK];
     char now[UTC_MAX + 1]; /* the time and a blank, when this was read: */
     char timed[RELAY_TIMED_MAX];
