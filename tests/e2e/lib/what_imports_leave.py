@@ -32,11 +32,10 @@ def values(module):
     found = {}
     for key, value in list(vars(module).items()):
         if is_plain(value):
-            found[key] = repr(sorted(map(repr, value)) if type(value) in (set, frozenset) else value)
-        elif callable(value):
-            found[key] = str(getattr(value, "__module__", "")) + str(
-                getattr(value, "__qualname__", "")
-            )
+            is_set = type(value) in (set, frozenset)
+            found[key] = repr(sorted(map(repr, value)) if is_set else value)
+        elif type(value) in (type(values), type(len), type):
+            found[key] = f"{value.__module__}.{value.__qualname__}"
     return found
 
 
