@@ -11,7 +11,8 @@
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
 /* links: rendezvous/base/utf8 launcher/conf/from_cluster CLUSTER */
 /* links: launcher/conf/front launcher/conf/leave launcher/conf/linked */
-/* links: launcher/proc/procfs rendezvous/base/mono */
+/* links: launcher/proc/procfs launcher/proc/memory launcher/proc/oom */
+/* links: rendezvous/base/mono */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what
