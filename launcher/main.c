@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "launcher/cluster/cluster.h"
 #include "launcher/conf/conf.h"
 #include "launcher/conf/options.h"
 #include "launcher/dry_run.h"
@@ -183,6 +184,8 @@ static int launch(const struct conf *c)
     (void)pidfd_works(); /* finds out before descriptors run out */
     struct spawn_origin origin;
     spawn_remember(&origin);
+    if (!c->task_vars || c->mpi != CONF_MPI_NONE)
+        cluster_keep_task_socket();
     /* A scheduler may send it to the workers as well. */
     origin.ignored |= c->notices;
     if (c->cgroup)

@@ -104,6 +104,10 @@ int cluster_check_name(const char *wanted, struct ddp_err *err);
  * true for this launcher, and wrong for its workers. */
 bool cluster_is_task_variable(const char *entry);
 
+/* The socket that PMI_FD names is the launcher's own: no program that is
+ * executed has it. */
+void cluster_keep_task_socket(void);
+
 /* "auto, none, slurm, ...": what --cluster takes. */
 void cluster_names(char *text, size_t cap);
 

@@ -5,7 +5,12 @@
  * make (MV2_USE_CUDA, PMIX_MCA_...) and what tells of the job (SLURM_JOB_ID,
  * lists of nodes) stay.
  */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "launcher/cluster/cluster.h"
 
@@ -51,4 +56,15 @@ bool cluster_is_task_variable(const char *entry)
         if (is_named(entry, task_vars[i]))
             return true;
     return false;
+}
+
+/* The number is somebody's word, so it has to be a socket's. */
+void cluster_keep_task_socket(void)
+{
+    struct stat st;
+    const char *text = getenv("PMI_FD");
+    long fd = text == NULL ? -1 : strtol(text, NULL, 10);
+    if (fd > STDERR_FILENO && fd <= INT_MAX && fstat((int)fd, &st) == 0 &&
+        S_ISSOCK(st.st_mode))
+        (void)fcntl((int)fd, F_SETFD, FD_CLOEXEC); /* it is open */
 }

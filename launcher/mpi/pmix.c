@@ -32,6 +32,7 @@
 #include "launcher/mpi/pmix_far.h"
 #include "launcher/mpi/pmix_frame.h"
 #include "launcher/mpi/pmix_server.h"
+#include "launcher/mpi/space.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/net/helper.h"
@@ -88,6 +89,7 @@ struct pmix {
     } state;
     int envs;    /* workers whose variables have come */
     bool failed; /* `fail` was called: once a round */
+    bool warned; /* of a spawn: once a round */
     char why[400];
 };
 
@@ -329,6 +331,14 @@ static void on_connected(struct pmix *p, struct pmix_worker *w)
         judge(p, absent, CODE_EARLY, ABSENT);
 }
 
+static void on_spawn(struct pmix *p, int local_rank)
+{
+    if (!p->warned)
+        log_warnx("rank %lld: " SPACE_NO_SPAWN,
+                  (long long)(p->job.maps.base_rank + local_rank));
+    p->warned = true;
+}
+
 static void take_word(struct pmix *p, const struct pmix_frame *f)
 {
     struct pmix_worker *w = &p->workers[f->rank];
@@ -338,6 +348,8 @@ static void take_word(struct pmix *p, const struct pmix_frame *f)
         on_connected(p, w);
     else if (f->kind == PMIX_FINALIZED)
         w->state = PMIX_OUT;
+    else if (f->kind == PMIX_SPAWN)
+        on_spawn(p, f->rank);
     else
         on_abort(p, f);
 }
@@ -369,6 +381,7 @@ static void take_frame(struct pmix *p, const struct pmix_frame *f)
     case PMIX_CONNECTED:
     case PMIX_FINALIZED:
     case PMIX_ABORT:
+    case PMIX_SPAWN:
         if (sound) {
             take_word(p, f);
             return;
@@ -589,7 +602,7 @@ static void forget(struct pmix *p)
         p->workers[i] = (struct pmix_worker){.pipe = -1};
     }
     p->envs = 0;
-    p->failed = false;
+    p->failed = p->warned = false;
 }
 
 void pmix_round(struct pmix *p, const struct msg_world *w)

@@ -134,7 +134,14 @@ struct pmixlib_module {
                      size_t info_len,
                      pmixlib_op_fn done,
                      void *data);
-    void *others[56]; /* as many as a later version may have */
+    int (*spawn)(const struct pmixlib_proc *proc,
+                 const struct pmixlib_info *info,
+                 size_t info_len,
+                 const void *apps,
+                 size_t n,
+                 void *done,
+                 void *data);
+    void *others[55]; /* as many as a later version may have */
 };
 
 /* X(symbol, type of what it returns, arguments) */

@@ -33,6 +33,7 @@ enum pmix_kind {
     PMIX_HELD,      /* the answer to WANTED: its number; rank: 1, or 0 there is
                        none; data: that */
     PMIX_FAILED,    /* data: why; it ends */
+    PMIX_SPAWN,     /* it asked for MPI_Comm_spawn, and was refused */
     /* The launcher's. */
     PMIX_WANTED, /* what this local rank has put is; number: any */
     PMIX_ANSWER, /* number: the ticket; rank: 1 done, 0 failed or not found;

@@ -416,6 +416,24 @@ static int on_unpublish(const struct pmixlib_proc *proc,
     return ask_key(PMIX_UNPUBLISH, &t, keys);
 }
 
+static int on_spawn(const struct pmixlib_proc *proc,
+                    const struct pmixlib_info *info,
+                    size_t info_len,
+                    const void *apps,
+                    size_t n,
+                    void *done,
+                    void *data)
+{
+    (void)info;
+    (void)info_len;
+    (void)apps;
+    (void)n;
+    (void)done;
+    (void)data;
+    (void)tell_state(proc, PMIX_SPAWN); /* or the refusal has no word */
+    return PMIXLIB_NOT_SUPPORTED;
+}
+
 static struct pmixlib_module module = {
     .client_connected = on_connected,
     .client_finalized = on_finalized,
@@ -425,6 +443,7 @@ static struct pmixlib_module module = {
     .publish = on_publish,
     .lookup = on_lookup,
     .unpublish = on_unpublish,
+    .spawn = on_spawn,
 };
 
 /* -- the launcher's answers, on the main thread ---------------------------- */

@@ -61,8 +61,7 @@ enum reason {
 static void warn(struct space *s, int local_rank, enum reason reason)
 {
     static const char *const whys[] = {
-        [REASON_SPAWN] = "MPI_Comm_spawn is refused: ddprun starts no further "
-                         "processes for an MPI program",
+        [REASON_SPAWN] = SPACE_NO_SPAWN,
         [REASON_KEY] = "a key of PMI is refused: it has a '='",
         [REASON_ROOM] = "a key or a name of PMI is refused: the new keys of a "
                         "node between two barriers have 4 MiB, all keys of a "

@@ -44,7 +44,13 @@
 
 #define SPACE_KVSNAME_MAX 64
 #define SPACE_WHY_MAX     300
-#define SPACE_CODE_EARLY  1 /* of a worker that ended with 0 and should not */
+/* Of a rank, once a round. */
+#define SPACE_NO_SPAWN                                                         \
+    "MPI_Comm_spawn is refused: ddprun starts no further processes for an "    \
+    "MPI "                                                                     \
+    "program"
+
+#define SPACE_CODE_EARLY 1 /* of a worker that ended with 0 and should not */
 
 struct space_handler {
     /* The answer to a worker's command, borrowed for the call. */

@@ -5,6 +5,7 @@
  *
  *     c1, f1          rank 1 calls PMIx_Init, PMIx_Finalize
  *     a1:42           it calls PMIx_Abort with 42
+ *     s1              it calls PMIx_Spawn
  *     F:abc           all call PMIx_Fence; this node's data is "abc"
  *     S:abc           rank 0 and the last one only
  *     m2              someone wants what rank 2 has put: "of 2", rank 0 nothing
@@ -138,6 +139,8 @@ static void act(char *w)
     else if (w[0] == 'a')
         (void)module.abort(&p, NULL, atoi(strchr(w, ':') + 1), NULL, NULL, 0,
                            NULL, NULL);
+    else if (w[0] == 's')
+        (void)module.spawn(&p, NULL, 0, NULL, 0, NULL, NULL);
     else if (w[0] == 'F')
         fence(&all, 1, w + 2);
     else if (w[0] == 'S')

@@ -225,6 +225,26 @@ START_TEST(test_pmix_workers_get_their_variables)
 }
 END_TEST
 
+/* A spawn is refused with a word, once a round. */
+START_TEST(test_pmix_spawn_is_refused_with_a_word)
+{
+    char said[1000];
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(dup2(fileno(f), STDERR_FILENO), 0);
+    BEGIN(0, 1, "c0 c1 s1 s0 f0 f1 l:x");
+    (void)answers(1);
+    ck_assert_int_eq(end(0, 0, 0).code, 0);
+    ck_assert_int_eq(end(0, 1, 0).code, 0);
+    rewind(f);
+    said[fread(said, 1, sizeof(said) - 1, f)] = '\0';
+    ck_assert_int_eq(fclose(f), 0);
+    const char *at = strstr(said, "rank 1: MPI_Comm_spawn is refused: ");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_ptr_null(strstr(at + 10, "MPI_Comm_spawn"));
+}
+END_TEST
+
 /* What Open MPI's ranks share is in a folder of the launch's own, where the
  * user has not set another one, and goes with the round; through no link. */
 START_TEST(test_pmix_folder_is_emptied_with_the_round)
@@ -582,6 +602,7 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_pmix_workers_get_their_variables);
+    tcase_add_test(tc, test_pmix_spawn_is_refused_with_a_word);
     tcase_add_test(tc, test_pmix_folder_is_emptied_with_the_round);
     tcase_add_loop_test(tc, test_pmix_broken_server_fails_the_round, 0,
                         LEN(broken));
