@@ -179,8 +179,14 @@ class Sight:
         self.began = time.process_time()
         self.spent = 0
 
-    def refresh(self):
-        """An import is over."""
+    def refresh(self, is_sure=False):
+        """An import is over. Is it sure that nothing was replaced before it, what is
+        replaced now was replaced by the import: a replay does that, too."""
+        began = time.process_time()
+        if is_sure:
+            for names, keys, values in self.seen:
+                values[:] = map(names.get, keys)
+            self.spent += time.process_time() - began
         for name, module in list(sys.modules.items()):
             if self.modules.get(name, self.own) is module or name in self.own:
                 continue
@@ -231,9 +237,10 @@ class Loader:
     """Executes a module that the program imports, and tells when that is over. While
     it is executed the module has its own loader, and so has the program's trace."""
 
-    def __init__(self, recorder, spec):
+    def __init__(self, recorder, spec, is_sure):
         self.recorder = recorder
         self.spec = spec
+        self.is_sure = is_sure
         self.real = spec.loader
 
     def __getattr__(self, name):
@@ -246,7 +253,7 @@ class Loader:
         self.spec.loader = module.__loader__ = self.real
         try:
             self.real.exec_module(module)
-            self.recorder.imported()
+            self.recorder.imported(self.is_sure)
         finally:
             self.recorder.write("done")
             self.recorder.flush()
@@ -350,15 +357,15 @@ class Recorder:
             if replaced is False:
                 self.write("sure")
             if hasattr(spec.loader, "exec_module"):
-                spec.loader = Loader(self, spec)
+                spec.loader = Loader(self, spec, replaced is False)
         self.write("import", name, spec.origin if spec.has_location else None)
         if by_program:
             self.flush()
 
-    def imported(self):
+    def imported(self, is_sure):
         if self.is_over():
             return
-        self.sight.refresh()
+        self.sight.refresh(is_sure)
         self.write_random()
         self.changes()
         self.look_for_optimizers()

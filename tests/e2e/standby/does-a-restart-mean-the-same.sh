@@ -21,6 +21,7 @@ END
 echo 'import os; value = os.getcwd()' >reads_folder.py
 printf 'def answer():\n    return 41\n' >helper.py
 echo 'from helper import answer; value = answer()' >calls_helper.py
+echo 'import helper; helper.answer = lambda: 43; value = 1' >replaces.py
 echo 'import os; value = os.environ.setdefault("BOTH_SET", "by the import")' >sets_variable.py
 echo 'import random; random.seed(7); value = 1' >seeds.py
 echo 'import random; own = random.Random(5); value = 1' >has_constant.py
@@ -89,6 +90,12 @@ elif kind == "replaced":
     import calls_helper
     same["value"] = calls_helper.value
     wanted = ("helper",)
+elif kind == "theirs":  # replaced by an import
+    import helper
+    import replaces
+    import calls_helper
+    same["value"] = calls_helper.value
+    wanted = "helper", "replaces", "calls_helper"
 elif kind == "constants":
     import seeds, has_constant
     same["value"] = random.random(), has_constant.own.random()
@@ -148,7 +155,8 @@ sys.exit(bool(bad))
 END
 }
 
-for kind in variables unlike path another absent folder replaced constants chance places; do
+for kind in variables unlike path another absent folder replaced theirs constants chance \
+    places; do
     launch 0 --nproc_per_node=2 --max_restarts=1 --standby=auto program.py $kind
     has '2 of 2 workers started from a standby' it.err
     compare $kind
