@@ -39,6 +39,34 @@ def values(module):
     return found
 
 
+def state_of(generator):
+    """As text; None if it is no generator of random, numpy or torch."""
+    kind = type(generator).__name__
+    if kind == "Random":
+        return repr(generator.getstate())
+    if kind == "RandomState":
+        return repr([getattr(x, "tolist", lambda: x)() for x in generator.get_state()])
+    if kind == "Generator" and hasattr(generator, "bit_generator"):
+        return repr(generator.bit_generator.state)
+    if kind == "Generator" and hasattr(generator, "initial_seed"):
+        return repr(generator.get_state().tolist())
+    return None
+
+
+def generators():
+    """Those that are attributes of modules, each with a digest of its state."""
+    import hashlib
+
+    found = {}
+    for name, module in list(sys.modules.items()):
+        for key, value in list(getattr(module, "__dict__", {}).items()):
+            state = state_of(value)
+            if state is not None:
+                digest = hashlib.sha256(state.encode()).hexdigest()[:16]
+                found[f"{name}.{key}"] = digest
+    return found
+
+
 def descriptors():
     found = []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
@@ -77,6 +105,7 @@ def main():
         "warnings": len(warnings.filters),
         "limits": [sys.getrecursionlimit(), sys.getswitchinterval()],
     }
+    seen["generators"] = generators()  # last: it imports
     attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
     root = os.environ["E2E_DIR"]
     with open(f"{root}/left.{attempt}.{rank}", "w") as file:

@@ -2,7 +2,8 @@
 # Modules of the standard library, or what PACKAGES names in the folder PACKAGES_IN, are
 # imported in a first life and in one from a standby. Both have the same modules of the
 # same files, with the same values, functions and classes, and the same variables, path,
-# folder, threads, descriptors, handlers of signals and filters of warnings.
+# folder, threads, descriptors, handlers of signals and filters of warnings. A generator
+# of random numbers has its constant seed, or one by chance in each process.
 # limit: 400
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/standbys.sh"
@@ -26,16 +27,17 @@ import json, os, sys
 APART = {"logging": ["_startTime"], "uuid": ["_node"], "__mp_main__": None}
 # What the runner imports, and what the importer needs.
 RUNNER = "ast _ast ctypes ctypes._endian _ctypes runpy random bisect _bisect _random \
-hashlib _hashlib _blake2 math _math _socket gc pkgutil importlib.util importlib._abc \
+hashlib _hashlib _blake2 _sha512 _sha2 math _math _socket gc pkgutil importlib.util importlib._abc \
 importlib.machinery importlib.abc operator _operator".split()
-bad, ahead = [], 0
+packages = os.environ["PACKAGES"].split()
+bad, ahead, left_out = [], set(), set()
+lives = {n + r: json.load(open(f"left.{n}.{r}")) for n in "01" for r in "01"}
 for rank in "01":
-    (began, first), (again, second) = (
-        json.load(open(f"left.{n}.{rank}")) for n in (0, 1)
-    )
-    ahead = len(set(again) - set(began))
+    (began, first), (again, second) = lives["0" + rank], lives["1" + rank]
+    ahead = set(again) - set(began)
+    left_out |= set(packages) - set(again)
     for key in first:
-        if key not in ("modules", "values") and first[key] != second[key]:
+        if key not in ("modules", "values", "generators") and first[key] != second[key]:
             bad.append(f"{key}: {first[key]}\n  then {second[key]}")
     for name, origin in first["modules"].items():
         if second["modules"].get(name, "none") != origin:
@@ -50,7 +52,15 @@ for rank in "01":
                 bad.append(f"{name}.{key}: {were[key]}, then {are.get(key)}")
     if first["failed"]:
         bad.append(f"failed: {first['failed']}")
-print(f"{ahead} modules are imported ahead")
+for name in lives["00"][1]["generators"]:
+    states = [seen["generators"].get(name) for _, seen in lives.values()]
+    is_constant = states[0] == states[1]
+    if None in states or len(set(states)) != (1 if is_constant else 4):
+        bad.append(f"generator {name}: {states}, of rank 0 and 1, then 0 and 1")
+print(
+    f"measured: {len(ahead)} modules are imported ahead, and of {len(packages)} that "
+    f"are named all but {' '.join(sorted(left_out)) or 'none'}"
+)
 print("\n".join(bad))
-sys.exit(bool(bad) or ahead < 2 * len(os.environ["PACKAGES"].split()))
+sys.exit(bool(bad) or 4 * len(left_out) > len(packages))
 END
