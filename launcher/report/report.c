@@ -40,7 +40,7 @@
 
 /* Whether the round is over because of a worker of this node whose failure has
  * just been reported: `why` begins with its rank, this node, and how it failed
- * (cause_describe() in rendezvous/core). That it only lost a peer is news. */
+ * (cause_describe() in rendezvous/core). What follows a semicolon is news. */
 static bool is_told(const struct event_log *j, const char *why)
 {
     char own[128], *rest;
@@ -50,7 +50,7 @@ static bool is_told(const struct event_log *j, const char *why)
     int len = snprintf(own, sizeof(own), " on %s ", j->node); /* fits */
     return local_rank >= 0 && local_rank < j->conf->nproc &&
            j->failed[local_rank] && strncmp(rest, own, (size_t)len) == 0 &&
-           strncmp(rest + len, "lost a peer", 11) != 0;
+           strchr(rest + len, ';') == NULL;
 }
 
 /* Not the same wait again: a server says who is here whenever a node comes or

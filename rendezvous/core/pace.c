@@ -1,5 +1,7 @@
 #include "rendezvous/core/pace.h"
 
+#include <stddef.h>
+
 #include "rendezvous/base/mono.h"
 
 #define HALF_US        (5 * MONO_S)
@@ -11,6 +13,8 @@ void pace_take(
     const struct pace_mark mark = {.steps = steps, .at_us = now_us};
     if (steps <= 0)
         return;
+    p->anew |= steps < p->steps;
+    p->before = (struct pace_mark){.steps = p->steps, .at_us = p->at_us};
     if (p->steps == 0 || steps < p->steps) { /* they count anew */
         p->newer = p->older = mark;
         p->moved_us = now_us;
@@ -37,4 +41,14 @@ int64_t pace_micro(const struct pace *p)
         return 0;
     double micro = (double)steps * (double)MONO_S / (double)us * (double)MONO_S;
     return micro < (double)PACE_MICRO_MAX ? (int64_t)micro : PACE_MICRO_MAX;
+}
+
+int64_t pace_steps_by(const struct pace *p, int64_t at_us)
+{
+    const struct pace_mark last = {.steps = p->steps, .at_us = p->at_us};
+    const struct pace_mark marks[] = {last, p->before, p->newer, p->older};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (marks[i].at_us <= at_us)
+            return marks[i].steps;
+    return 0;
 }

@@ -5,6 +5,7 @@
 #ifndef RENDEZVOUS_CORE_PACE_H
 #define RENDEZVOUS_CORE_PACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* All 0: nothing was told. */
@@ -19,7 +20,9 @@ struct pace {
      * tell their step when they save do so seldom. */
     struct pace_mark {
         int64_t steps, at_us;
-    } newer, older;
+    } newer, older, before; /* `before`: by the beat before the last */
+    bool anew; /* the steps were fewer once than before: they do not tell how
+                  far the workers are */
 };
 
 /* A beat tells this now. `steps` 0: nothing is known, and nothing changes. */
@@ -30,5 +33,9 @@ void pace_take(
  * second. 0: not known, or it stands still: for ten seconds, and for half as
  * long again as that time. */
 int64_t pace_micro(const struct pace *p);
+
+/* The steps that were told by then, if not the last ones then older ones; 0:
+ * none is known. */
+int64_t pace_steps_by(const struct pace *p, int64_t at_us);
 
 #endif

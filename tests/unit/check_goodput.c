@@ -293,6 +293,25 @@ START_TEST(test_the_pace_is_of_the_last_seconds)
 }
 END_TEST
 
+/* What was told by a time in the past is never more than was told then. */
+START_TEST(test_steps_by_then_were_told_by_then)
+{
+    struct pace p = {.steps = 0};
+    ck_assert_int_eq(pace_steps_by(&p, MONO_S), 0);
+    pace_take(&p, 31, 0, 0, 1 * MONO_S);
+    pace_take(&p, 31, 0, 0, 2 * MONO_S);
+    pace_take(&p, 40, 0, 0, 9 * MONO_S);
+    pace_take(&p, 41, 0, 0, 10 * MONO_S);
+    ck_assert_int_eq(pace_steps_by(&p, 10 * MONO_S), 41);
+    ck_assert_int_eq(pace_steps_by(&p, 9 * MONO_S), 40);
+    ck_assert_int_eq(pace_steps_by(&p, 8 * MONO_S), 31);
+    ck_assert_int_eq(pace_steps_by(&p, MONO_S / 2), 0);
+    ck_assert(!p.anew);
+    pace_take(&p, 2, 0, 0, 11 * MONO_S);
+    ck_assert(p.anew);
+}
+END_TEST
+
 /* Workers that tell their step when they save, every minute: what the beats
  * between say is no news, and no standstill. */
 START_TEST(test_pace_of_seldom_steps_is_theirs)
@@ -334,6 +353,7 @@ int main(void)
     tcase_add_test(tc, test_a_round_pays_for_its_end);
     tcase_add_test(tc, test_the_timeline_keeps_the_newest_rounds);
     tcase_add_test(tc, test_the_pace_is_of_the_last_seconds);
+    tcase_add_test(tc, test_steps_by_then_were_told_by_then);
     tcase_add_test(tc, test_pace_of_seldom_steps_is_theirs);
     tcase_set_tags(tc, "fast");
     suite_add_tcase(s, tc);

@@ -5,6 +5,7 @@
  * back.
  */
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/unit/rdzv_hand.h"
@@ -176,6 +177,98 @@ START_TEST(test_rdzv_lost_peer_is_told_as_a_consequence)
 }
 END_TEST
 
+/* Node `who` tells of its two workers that they are at `step` and one more. */
+static void at_step(int who, int64_t seq, int64_t step, int64_t round)
+{
+    struct msg m = {.kind = MSG_KIND_beat,
+                    .beat = {.seq = seq,
+                             .heard = seq - 1,
+                             .round = round,
+                             .steps = step + 1,
+                             .ahead = 1}};
+    say(who, &m);
+}
+
+/* A script with a snapshot for each node, and one node that has none: each
+ * launcher hears so, with the round and with the run. */
+START_TEST(test_rdzv_nodes_at_different_steps_are_named)
+{
+    const char apart[] = "ranks 0-1 on n0 were at step 30 when ranks 2-3 on n1 "
+                         "were at step 1: a node that does not find its "
+                         "snapshot begins anew";
+    char why[300];
+    like.nproc = 2;
+    like.max_restarts = 1;
+    run_two(2, 2);
+    at_step(0, 1, 30, 1);
+    now_us += 100 * MONO_MS;
+    at_step(1, 1, 0, 1);
+    now_us += 100 * MONO_MS;
+    at_step(0, 2, 35, 1); /* by now the other one may be further, too */
+    failed(1, 1, 3, 0);
+    ck_assert(told(0, "stop") && told(1, "stop"));
+    (void)snprintf(why, sizeof(why), "rank 1 on n1 ended with exit code 3; %s",
+                   apart);
+    ck_assert_str_eq(last[0].stop.text, why);
+    ck_assert_str_eq(last[1].stop.text, why);
+    both_ready(1);
+    at_step(0, 3, 31, 2);
+    at_step(1, 2, 31, 2);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 2, .code = 3, .text = "no luck"}};
+    say(1, &m);
+    ck_assert_str_eq(last[0].stop.text, "rank 0 on n1 ended with exit code 3");
+    both_ready(2);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_str_eq(last[0].end.error, "no luck");
+}
+END_TEST
+
+START_TEST(test_rdzv_end_names_nodes_at_different_steps)
+{
+    like.nproc = 2;
+    like.max_restarts = 0;
+    run_two(2, 2);
+    at_step(0, 1, 30, 1);
+    at_step(1, 1, 0, 1);
+    struct msg m = {.kind = MSG_KIND_failed,
+                    .failed = {.round = 1, .code = 3, .text = "no luck"}};
+    say(1, &m);
+    both_ready(1);
+    ck_assert(told(0, "end") && told(1, "end"));
+    ck_assert_str_eq(last[0].end.error,
+                     "ranks 0-1 on n0 were at step 30 when ranks 2-3 on n1 "
+                     "were at step 1: a node that does not find its snapshot "
+                     "begins anew; no luck");
+    ck_assert_str_eq(last[1].end.error, last[0].end.error);
+}
+END_TEST
+
+/* Nodes that go on together: those which are one step apart; one that was heard
+ * of later, or was not heard of since; and steps that count anew in each epoch.
+ */
+START_TEST(test_rdzv_nodes_that_may_be_at_one_step_are_not_named)
+{
+    static const struct {
+        int who;
+        int64_t step;
+    } told_of[][4] = {
+        {{0, 30}, {1, 28}, {0, 30}, {1, 28}},
+        {{1, 5}, {0, 30}, {1, 29}, {0, 50}},
+        {{1, 5}, {0, 30}, {0, 30}, {0, 30}},
+        {{0, 95}, {1, 95}, {0, 99}, {1, 2}},
+    };
+    like.nproc = 2;
+    run_two(2, 2);
+    for (int i = 0; i < 4; i++) {
+        now_us += 100 * MONO_MS;
+        at_step(told_of[_i][i].who, i + 1, told_of[_i][i].step, 1);
+    }
+    failed(1, 1, 3, 0);
+    ck_assert_str_eq(last[0].stop.text, "rank 1 on n1 ended with exit code 3");
+}
+END_TEST
+
 int main(void)
 {
     const struct hand_test tests[] = {
@@ -189,6 +282,9 @@ int main(void)
         {test_rdzv_failure_is_given_back_when_a_node_is_lost, 1},
         {test_rdzv_failure_on_a_node_that_leaves_is_given_back, 3},
         {test_rdzv_lost_peer_is_told_as_a_consequence, 1},
+        {test_rdzv_nodes_at_different_steps_are_named, 1},
+        {test_rdzv_end_names_nodes_at_different_steps, 1},
+        {test_rdzv_nodes_that_may_be_at_one_step_are_not_named, 4},
     };
     return hand_main("rdzv_failure", tests, HAND_LEN(tests));
 }

@@ -19,6 +19,7 @@
 
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/core/inner/state/cause.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/round/command.h"
@@ -56,8 +57,12 @@ void member_failed(struct rdzv *r,
         run->state == RUN_DRAIN && r->now_us - f->age_us > run->round.over_us;
     bool explains =
         (round_worker_failed(run) || !late) && cause_take(r, run, n, f);
-    char why[200];
-    cause_describe(n, f, why, sizeof(why));
+    if (run->state == RUN_ACTIVE)
+        history_apart(r, run, run->report.apart);
+    char how[200], why[204 + HISTORY_APART_MAX];
+    cause_describe(n, f, how, sizeof(how));
+    (void)snprintf(why, sizeof(why), "%s%s%s", how, /* fits */
+                   run->report.apart[0] != '\0' ? "; " : "", run->report.apart);
     if (round_worker_failed(run) &&
         explains) /* the cause of what was told before */
         round_tell_why(r, run, why);

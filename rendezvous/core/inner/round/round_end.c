@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/state/cause.h"
+#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_tell.h"
@@ -122,7 +123,9 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .hung = w->hung,
         .age_us = age_of(r, run->report.root.at_us),
     };
+    const char *apart = run->report.apart;
     char text[200], used[120], why[80] = "";
+    char error[HISTORY_APART_MAX + sizeof(w->text) + 2];
     fill_ends(run, w, &end);
     describe_worker(&run->report.root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
@@ -137,7 +140,9 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
     (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
                    sizeof(end.text), "%s; %s%s", text, why, used);
     msg_set(end.node, run->report.root.node);
-    msg_set(end.error, w->text);
+    (void)snprintf(error, sizeof(error), "%s%s%s", apart, /* fits */
+                   apart[0] != '\0' && w->text[0] != '\0' ? "; " : "", w->text);
+    msg_set(end.error, error); /* may be cut */
     msg_set(end.tail, w->tail);
     msg_set(end.trace, w->trace);
     run_end(r, run, &end);

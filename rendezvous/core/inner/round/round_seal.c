@@ -114,7 +114,7 @@ void round_begin(const struct rdzv *r, struct run *run)
     run->round.sealed_us = r->now_us;
     run->report.ends = (struct msg_ready){.round = 0};
     run->report.exits_list[0] = run->report.stopped_list[0] =
-        run->report.loss.node[0] = '\0';
+        run->report.loss.node[0] = run->report.apart[0] = '\0';
     run->report.root.round = 0;
 }
 

@@ -59,6 +59,15 @@ void history_beat(const struct rdzv *r,
                   struct node *n,
                   const struct msg_beat *b);
 
+/* Two names of nodes, and the rest. */
+#define HISTORY_APART_MAX 384
+
+/* For people: which nodes of the round cannot have been at one step, as far as
+ * their beats tell; "": none. */
+void history_apart(const struct rdzv *r,
+                   const struct run *run,
+                   char text[HISTORY_APART_MAX]);
+
 /* What an earlier server counted, as a member of the run tells it. */
 void history_restore(const struct rdzv *r,
                      struct run *run,

@@ -175,6 +175,9 @@ struct run_report {
     struct msg_ready ends; /* how the round's workers ended, as far as is known:
                               how many, and who, as proto/exits.h has it */
     char exits_list[EXITS_LIST_MAX + 1], stopped_list[EXITS_LIST_MAX + 1];
+    char apart[HISTORY_APART_MAX]; /* that the round's nodes were not at one
+                                      step when a worker failed; "": as far as
+                                      is known, they were */
 };
 
 /* -- ENDED ----------------------------------------------------------------- */
