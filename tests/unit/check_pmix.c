@@ -566,12 +566,20 @@ END_TEST
 
 /* -- faults ---------------------------------------------------------------- */
 
+/* libuv ends a process by it, and atexit(3) is not for that. */
+static void on_abort(int signo)
+{
+    (void)signo;
+    remove_folders(); /* rmdir(2) only */
+}
+
 /* The variables of two workers, while each call of the launcher fails. */
 static int run(void *ctx)
 {
     struct ddp_err err;
     (void)ctx;
     (void)atexit(remove_folders);
+    (void)signal(SIGABRT, on_abort);
     fault_hold(true);
     log_init("ddprun");
     if (uv_loop_init(&loop) != 0)
