@@ -28,3 +28,13 @@ ends_with 0 suite 60
 lines 2 '^OK' suite.err
 measured "$MPI: $(sed -n 's/^.*\(Ran [0-9]* tests\).*/\1/p' suite.err | sort -u)"
 nothing_left
+
+# Four ranks on two CPUs, where those that wait have to give way.
+if [ "$mpi_protocol" = pmix ]; then
+    node few "$mpi_option" --nproc_per_node=4 "$MPI_PYTHON" \
+        "$MPI_ROOT/suite/test/main.py" --no-builddir -q -f \
+        -i 'test_(cco_obj|group|status).py'
+    ends_with 0 few 60
+    lines 4 '^OK' few.err
+    nothing_left
+fi

@@ -3,7 +3,7 @@
 # In a container's 64 MiB of /dev/shm: does a job with many rounds, in each of which a
 # rank is killed, run in each, and is neither a segment in /dev/shm nor a session
 # folder in TMPDIR left then? After one that ends well? And after guard, agent and
-# PMIx server were killed at once?
+# PMIx server were killed at once? MPI_ROUNDS=N is how many of those that are killed.
 [ "${INSIDE-}" ] || exec env INSIDE=1 unshare --mount "$0"
 . "${MPI_TESTS:?is set by tests/mpi/run}/lib/mpi.sh"
 # Under its own launcher as well.
@@ -16,6 +16,7 @@ openmpi4) rounds=50 ;;
 openmpi5) rounds=12 ;; # it takes a second for each, and 8 fill the 64 MiB
 *) rounds=8 ;;
 esac
+rounds=${MPI_ROUNDS:-$rounds}
 
 # Files and folders, but for the launcher's marks.
 left()
