@@ -95,7 +95,8 @@ static int run(void *ctx)
 }
 
 /* A refused cgroup.kill leaves its processes to the guard, which kills them one
- * by one; a refused removal leaves an empty group, which the next launch removes.
+ * by one; a refused removal leaves an empty group, which the next launch
+ * removes.
  */
 static void judge(const struct fault_run *r, void *ctx)
 {
