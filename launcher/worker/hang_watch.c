@@ -151,8 +151,9 @@ static void show_stacks(const struct hang_watch *w)
         if (stack_line_is_noise(line))
             continue;
         stack_line_shorten(line);
-        log_info("  | %.*s%s", COLUMNS_ON_TERM, line,
-                 strlen(line) > COLUMNS_ON_TERM ? "..." : "");
+        const char *text = stack_line_for_people(line);
+        log_info("  | %.*s%s", COLUMNS_ON_TERM, text,
+                 strlen(text) > COLUMNS_ON_TERM ? "..." : "");
         n++;
     }
     free(line);

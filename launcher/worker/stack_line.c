@@ -25,6 +25,15 @@ bool stack_line_is_noise(const char *line)
     return line[0] == '\0' || is_frame_again(line);
 }
 
+const char *stack_line_for_people(const char *line)
+{
+    if (strncmp(line, "Couldn't write extended state", 29) != 0)
+        return line;
+    return "  no Python lines: gdb before version 14 cannot call into a "
+           "process "
+           "on this CPU; py-spy reads them (pip install py-spy)";
+}
+
 /* The last place of `what` in `line`, or NULL: arguments may look like it. */
 static char *last_of(char *line, const char *what)
 {

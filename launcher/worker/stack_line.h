@@ -16,4 +16,8 @@ bool stack_line_is_noise(const char *line);
  * are, with blanks for tabs. */
 void stack_line_shorten(char *line);
 
+/* The line, or what it means if a debugger says what only a reader of stacks.c
+ * understands: a constant. */
+const char *stack_line_for_people(const char *line);
+
 #endif

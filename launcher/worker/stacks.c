@@ -151,7 +151,19 @@ static void explain(int fd, int sys_errno)
  * function that faulthandler calls on a crash: it takes no lock and allocates
  * nothing, so that it can be called wherever the process stands. It writes to
  * a descriptor that the worker opens for that: of our file, at its end.
+ *
+ * gdb 13 and earlier cannot write the registers of a CPU with AMX ("Couldn't
+ * write extended state status"), and notices it in the middle of a call, which
+ * ends the worker. So a bit of one of these registers is turned over and back
+ * before: an error there ends the expression, and nothing has been touched
+ * (stack_line says what that means).
  */
+#if defined(__x86_64__)
+#define CAN_WRITE "($mxcsr = (int)$mxcsr ^ 2), ($mxcsr = (int)$mxcsr ^ 2), "
+#else
+#define CAN_WRITE ""
+#endif
+
 enum tool {
     TOOL_PY_SPY,
     TOOL_NATIVE, /* gdb, or eu-stack if there is no gdb */
@@ -161,14 +173,16 @@ enum tool {
 __attribute__((noreturn)) static void
 exec_tool(int fd, pid_t pid, enum tool tool)
 {
-    char number[16], open_call[96];
+    char number[16], call[256];
     bool python = tool == TOOL_NATIVE_AND_PYTHON;
     off_t before = lseek(fd, 0, SEEK_END);
     const rlim_t end = TOOL_BYTES + (before > 0 ? (rlim_t)before : 0);
     const struct rlimit most = {.rlim_cur = end, .rlim_max = end};
     (void)snprintf(number, sizeof(number), "%d", (int)pid);
-    (void)snprintf(open_call, sizeof(open_call),
-                   "set $fd = (int)open(\"/proc/%d/fd/%d\", %d)",
+    (void)snprintf(call, sizeof(call),
+                   "call " CAN_WRITE
+                   "($fd = (int)open(\"/proc/%d/fd/%d\", %d)), "
+                   "(void)_Py_DumpTracebackThreads($fd, (void *)0, (void *)0)",
                    (int)getppid(), fd, O_WRONLY | O_APPEND | O_CLOEXEC);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     helper_take_signals();
@@ -186,10 +200,7 @@ exec_tool(int fd, pid_t pid, enum tool tool)
         "set print frame-info location", "-iex", "set width 0",
         /* In an interpreter that is not up the call breaks, not the worker. */
         "-iex", "set unwindonsignal on", "-p", number, "-ex",
-        python ? open_call : "echo", "-ex",
-        python ? "call (void)_Py_DumpTracebackThreads($fd, (void *)0, "
-                 "(void *)0)"
-               : "echo",
+        python ? call : "echo",
         /* The main thread first. */
         "-ex", "thread apply all -ascending backtrace 32", (char *)NULL);
     (void)execlp("eu-stack", "eu-stack", "-n", "32", "-p", number,

@@ -26,6 +26,9 @@ static const struct {
      "  File \"train.py\", line 3 in f (x)"},
     {"rank 0\t(pid 7): stacks", "rank 0 (pid 7): stacks"},
     {"  no stacks: why (not)", "  no stacks: why (not)"},
+    {"Couldn't write extended state status: Bad address.",
+     "  no Python lines: gdb before version 14 cannot call into a process on "
+     "this CPU; py-spy reads them (pip install py-spy)"},
     {"#", "#"},
     {"", NULL},
     {"[New LWP 25616]", NULL},
@@ -46,7 +49,7 @@ START_TEST(test_stack_line_is_shown_as_it_should)
     ck_assert_int_eq(stack_line_is_noise(line), cases[_i].shown == NULL);
     stack_line_shorten(line);
     if (cases[_i].shown != NULL)
-        ck_assert_str_eq(line, cases[_i].shown);
+        ck_assert_str_eq(stack_line_for_people(line), cases[_i].shown);
 }
 END_TEST
 
