@@ -10,11 +10,12 @@ command -v taskset >/dev/null || skip 'needs taskset'
 cpus=$(taskset -cp $$ | sed 's/.*: //' | tr ',' '\n' |
     while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done |
     head -n 2 | paste -sd,)
+how=$mpi_option
 case $MPI in
 openmpi*) count=10000 own='--oversubscribe -np 4' ;;
 # Its ranks do not give way, and take a share of the CPUs each by turns.
 mpich*) count=100 own='-n 4' ;;
-*) count=2000 own='-n 4' ;;
+*) count=2000 own="-n 4" how=--mpi=auto ;;
 esac
 
 # reduces NAME COMMAND...: adds the ms to the file NAME.
@@ -36,7 +37,7 @@ for pair in 1 2 3 4 5; do
     [ $pair -le 3 ] || [ "$(date +%s)" -lt $until ] || break
     # shellcheck disable=SC2086 # words
     reduces own taskset -c "$cpus" "$mpi_own" $own
-    reduces ours taskset -c "$cpus" "$DDPRUN" "$mpi_option" --nproc_per_node=4
+    reduces ours taskset -c "$cpus" "$DDPRUN" "$how" --nproc_per_node=4
 done
 measured "$MPI: $count all-reduces: $(median ours.ms) ms, under its own launcher" \
     "$(median own.ms) ms ($(wc -l <own.ms) pairs)"

@@ -155,13 +155,18 @@ START_TEST(test_worker_env_lets_ranks_give_way)
     conf.mpi = CONF_MPI_AUTO;
     char **env = worker_env_make(&conf, &world, 2, "", &files, 17);
     ck_assert(!holds(env, "OMPI_MCA_mpi_yield_when_idle=1"));
-    ck_assert(!holds(env, "I_MPI_THREAD_YIELD=3"));
+    ck_assert(!holds(env, "I_MPI_THREAD_YIELD=2"));
     free(env);
     conf.oversubscribed = true;
     env = worker_env_make(&conf, &world, 2, "", &files, 17);
     ck_assert(holds(env, "OMPI_MCA_mpi_yield_when_idle=1"));
+    ck_assert(holds(env, "I_MPI_THREAD_YIELD=2"));
+    free(env);
+    conf.mpi = CONF_MPI_PMI1; /* sessions of their own */
+    env = worker_env_make(&conf, &world, 2, "", &files, 17);
     ck_assert(holds(env, "I_MPI_THREAD_YIELD=3"));
     free(env);
+    conf.mpi = CONF_MPI_AUTO;
     ck_assert_int_eq(setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1), 0);
     ck_assert_int_eq(setenv("I_MPI_THREAD_YIELD", "0", 1), 0);
     env = worker_env_make(&conf, &world, 2, "", &files, 17);
