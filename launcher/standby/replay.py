@@ -180,10 +180,12 @@ class Record:
                 return lines[:at]
         return lines
 
-    def is_wanted(self, name):
+    def is_left_out(self, name):
         parts = name.split(".")
-        above = {".".join(parts[: n + 1]) for n in range(len(parts))}
-        return not above & self.bad and (self.only is None or name in self.only)
+        return any(".".join(parts[: n + 1]) in self.bad for n in range(len(parts)))
+
+    def is_wanted(self, name):
+        return not self.is_left_out(name) and (self.only is None or name in self.only)
 
     def is_everyones(self, line):
         return all(line in lines for lines in self.others)
@@ -230,9 +232,12 @@ class Replay:
             return spec
         origins = self.record.origins
         origin = spec.origin if spec.has_location else None
-        if name in origins and origins[name] == origin:
+        is_left_out = self.record.is_left_out(name)
+        if name in origins and origins[name] == origin and not is_left_out:
             return spec
-        if not are_installed(spec):
+        if is_left_out:
+            why = "imports " + name + ", which is left out"
+        elif not are_installed(spec):
             why = "imports " + name + ", which is not installed"
         elif name in origins:
             why = "imports another " + name
@@ -285,9 +290,9 @@ class Replay:
         else:
             why = self.look_at_changes(*before[:2])
         self.sight.refresh()
-        why = self.look_at_generators(name) or why
-        if why is not None:
-            self.watch.bad.setdefault(name, why)
+        draws = self.look_at_generators(name)
+        if why or draws:
+            self.watch.bad.setdefault(name, draws or why)
         return why is None and not self.watch.ends
 
     def look_at_changes(self, environ, path):

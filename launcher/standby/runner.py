@@ -303,14 +303,11 @@ def tries():
     return int(os.environb.get(TRIED, b"0"))
 
 
-def is_too_much(bad, known):
-    return known.issuperset(bad) or tries() >= TRIES
-
-
 def add_to_record(names_fd, watch):
+    """In the last try what cannot be imported ahead ends the record."""
     os.lseek(names_fd, 0, os.SEEK_END)
     for name in watch.bad:
-        kind = "until" if watch.ends else "bad"
+        kind = "until" if watch.ends or tries() == TRIES - 1 else "bad"
         os.write(names_fd, ascii((kind, name)).encode() + b"\n")
 
 
@@ -383,7 +380,8 @@ def probe(channel_fd, argv, apart):
 def import_again(replay, names_fd, score, itself, environ):
     """Without what must not be imported ahead; returns a reason why not."""
     watch = replay.watch
-    if is_too_much(watch.bad, replay.record.bad | replay.record.last):
+    known = replay.record.bad | replay.record.last
+    if known.issuperset(watch.bad) or tries() >= TRIES:
         return b"the imports do more than import: " + first_of(watch.bad)
     add_to_record(names_fd, watch)
     environ[TRIED] = b"%d" % (tries() + 1)

@@ -5,13 +5,19 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/standbys.sh"
 
-echo 'import time; time.sleep(300)' >site-packages/endless.py
+# A worker has a number there, an importer has not.
+cat >site-packages/endless.py <<'END'
+import os, time
+if not os.environ["RANK"].isdigit():
+    time.sleep(300)
+END
 cat >program.py <<'END'
 import os, signal, sys, time
 import standbys
 how, attempt = sys.argv[1], int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 agent = os.getppid()
 if attempt == 0 and how == "endless":
+    import endless
     with open(os.environ["DDP_PROGRESS_FILE"], "w") as file:
         file.write("1")
     while len(standbys.children(agent)) < 3:  # two workers, the importer
