@@ -18,7 +18,8 @@ urllib.request uuid wave weakref xml.etree.ElementTree zipfile zoneinfo}
 export PACKAGES
 [ -z "${PACKAGES_IN:-}" ] || PYTHONPATH=$PACKAGES_IN:$PYTHONPATH
 
-launch 0 --nproc_per_node=2 --max_restarts=1 --standby=auto what_imports_leave.py
+node it --nproc_per_node=2 --max_restarts=1 --standby=auto what_imports_leave.py
+ends_with 0 it 300
 has '2 of 2 workers started from a standby' it.err
 python3 - <<'END' || fail 'a life from a standby has something else'
 import json, os, sys
