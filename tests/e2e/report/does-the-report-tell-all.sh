@@ -97,8 +97,9 @@ in_time 90 $best 'a failure without a word'
 launch 0 --report=fine true
 mkfifo reports
 cat reports >reported &
+reader=$!
 launch 0 --report=reports true
-wait $!
+wait $reader
 [ -p reports ] || fail 'a file in the place of a FIFO'
 has '"succeeded": true' reported
 python3 -c 'import json
@@ -115,8 +116,9 @@ assert {json.loads(e)["run"] for e in open("odd.events", "rb")} == {"a\ufffdb"}'
 # Events into a pipe: by name, and by a descriptor as of a shell's >(command).
 mkfifo pipe
 cat pipe >piped &
+reader=$!
 launch 0 --events=pipe true
-wait $!
+wait $reader
 launch 0 --events=/dev/fd/8 true 8>given
 launch 0 --events=/dev/stdout true
 for file in piped given it.out; do
