@@ -290,14 +290,19 @@ static void turn(struct relay *r, int wait_ms)
     int n = epoll_wait(r->epoll, evs, EVENTS, wait_ms);
     for (int i = 0; i < 2; i++)
         console_revive(&r->consoles[i]);
-    for (int i = 0; i < n; i++) {
+    /* What the agent says comes first: that there was Ctrl-C it says before the
+     * workers get theirs. Its messages make and free streams, to which `evs`
+     * points, so these are read in the next turn. */
+    bool spoken = false;
+    for (int i = 0; i < n; i++)
+        spoken |= r->phase == RELAY_RUNNING && evs[i].data.ptr == NULL;
+    while (spoken && r->phase == RELAY_RUNNING && hear_agent(r))
+        ;
+    for (int i = 0; i < n && !spoken; i++) {
         void *p = evs[i].data.ptr; /* NULL: the agent */
         if (p != NULL && p != &r->consoles[0] && p != &r->consoles[1])
             relay_read(r, stream_of(p));
     }
-    /* Its messages make and free streams: not while `evs` points to some. */
-    while (r->phase == RELAY_RUNNING && hear_agent(r))
-        ;
 }
 
 /* What waits in the console's own memory. */
