@@ -52,7 +52,9 @@ while time.monotonic() < begin + seconds:
     for pid in writers:
         stop(pid)
     if any(writes(folder) for folder in folders):
-        for pid in writers + pids:
+        # Launchers first: one that sees its workers die starts others, which clear
+        # the file away.
+        for pid in pids + writers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # a guard's death ends its agent
         print(f"{time.monotonic() - begin:.3f} s")

@@ -108,6 +108,7 @@ test_of()
     82) echo e2e/failure/is-a-worker-without-progress-found.sh ;;
     83) echo e2e/preflight/is-a-blocked-port-named.sh ;;
     84) echo e2e/daemon/can-a-run-be-ended.sh ;;
+    85) echo e2e/daemon/does-a-crash-loop-outlive-the-daemon.sh ;;
     esac
 }
 sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
