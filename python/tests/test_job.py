@@ -111,11 +111,10 @@ def test_killed_agents_and_nodes_cost_a_step_and_no_bit(ddprun: Start, undisturb
     for i in range(KILLS):
         seen = wait_step(jobs, (i + 1) * STEPS // (KILLS + 2), starts=i + 1)
         victim = alive[i % 2]
-        agents = victim.children()
+        agent = victim.agent()
         if i // 2 % 2 == 0:
             os.kill(victim.process.pid, signal.SIGKILL)
-        for pid in agents:
-            os.kill(pid, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
         victim.process.wait(60)
         alive[i % 2] = node(f"{'ab'[i % 2]}{i + 1}")
         jobs.append(alive[i % 2])
