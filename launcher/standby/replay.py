@@ -310,6 +310,13 @@ class Replay:
             self.path_is_theirs = True
         return None
 
+    def look_at_random(self):
+        """All is imported: random's own generator has a constant seed of an import, or
+        one by chance, also where the interpreter has drawn of it before."""
+        generator = sys.modules["random"]._inst
+        if self.sight.generators.digest(generator) not in self.record.states:
+            self.by_chance[id(generator)] = generator
+
     def look_at_generators(self, name):
         for generator, state in self.sight.generators.changed():
             if state in self.record.states:

@@ -398,6 +398,7 @@ def import_recorded(names_fd, apart):
         sys.meta_path.insert(0, replay)
         replay.run()
     sys.meta_path.remove(replay)
+    replay.look_at_random()
     replay.sight = None
     replay.state = sys.modules["random"].getstate()
     return replay
