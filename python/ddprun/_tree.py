@@ -245,6 +245,8 @@ def _fill_tensor(_: "Filler", mine: torch.Tensor, saved: torch.Tensor) -> bool:
     try:
         with torch.no_grad():
             mine.copy_(saved)
+        if type(mine) is torch.nn.Parameter:
+            mine.requires_grad_(saved.requires_grad)
     except RuntimeError:  # its elements share memory, or it is one of inference mode
         return False
     return True

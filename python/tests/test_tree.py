@@ -214,6 +214,12 @@ def test_a_type_that_cannot_be_kept_is_told() -> None:
 # -- into the program's own objects --------------------------------------------
 
 
+def test_a_parameter_is_frozen_as_the_saved_one() -> None:
+    mine = torch.nn.Parameter(torch.zeros(2), requires_grad=False)
+    holder = put_in_place([mine], back([torch.nn.Parameter(torch.ones(2))], True))
+    assert holder[0] is mine and mine.requires_grad and mine.tolist() == [1, 1]
+
+
 def test_values_come_into_the_objects_of_the_program() -> None:
     numpy = pytest.importorskip("numpy")
     saved = {
