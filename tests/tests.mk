@@ -233,6 +233,7 @@ check-tree:
 	scripts/skip --self-test
 	scripts/messages --self-test
 	scripts/messages --check
+	scripts/meter --self-test
 check-install: all
 	scripts/check-install $(B)
 	scripts/check-symbols --self-test
