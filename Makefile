@@ -103,8 +103,8 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 # of FOLDER, FILE...: the objects of a folder.
 of = $(addprefix $(1)/,$(2))
 
-BASE   := $(call of,rendezvous/base,err log mono utc rng buf utf8 json open_files \
-	signals_name)
+BASE   := $(call of,rendezvous/base,err log mono utc rng siphash buf utf8 json \
+	open_files signals_name)
 PROTO  := $(call of,rendezvous/proto,frame msg exits)
 CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace \
 	timeline) \

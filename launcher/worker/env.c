@@ -26,6 +26,7 @@
 #include "launcher/worker/flight.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/siphash.h"
 
 extern char **environ;
 
@@ -75,6 +76,31 @@ static void set_places(struct vars *v,
     set(v, "MASTER_PORT", "%lld", (long long)w->master_port);
 }
 
+static uint64_t half_of(const char *digits)
+{
+    char half[MSG_INSTANCE_NAME + 1];
+    (void)snprintf(half, sizeof(half), "%.*s", MSG_INSTANCE_NAME, digits);
+    return strtoull(half, NULL, 16);
+}
+
+/*
+ * What workers get, strangers read: it stands in logs, in the names of
+ * snapshots and in a store without a password. But whoever knows all digits of
+ * the run's instance can end the run (proto/msg). So workers get its name, and
+ * behind that a sum which only all digits give: alike on all nodes and in all
+ * rounds, and no way back.
+ */
+static void set_instance(struct vars *v, const char *instance)
+{
+    static const char what[] = "DDP_INSTANCE";
+    _Static_assert(2 * MSG_INSTANCE_NAME == MSG_INSTANCE_LEN, "two halves");
+    bool whole = strlen(instance) == MSG_INSTANCE_LEN; /* not in a dry run */
+    const char *rest = instance + (whole ? MSG_INSTANCE_NAME : 0);
+    const uint64_t key[2] = {half_of(instance), half_of(rest)};
+    set(v, what, "%.*s%016llx", MSG_INSTANCE_NAME, instance,
+        (unsigned long long)siphash(key, what, sizeof(what) - 1));
+}
+
 static void set_elastic(struct vars *v,
                         const struct conf *conf,
                         const struct msg_world *w,
@@ -87,7 +113,7 @@ static void set_elastic(struct vars *v,
         conf->worker_store ? "True" : "False");
     set(v, "TORCHELASTIC_ERROR_FILE", "%s", error_file);
     set(v, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", conf->signals_text);
-    set(v, "DDP_INSTANCE", "%s", w->instance);
+    set_instance(v, w->instance);
     if (w->epoch > 0)
         set(v, "DDP_EPOCH", "%lld.%s", (long long)w->epoch, w->epoch_id);
     else

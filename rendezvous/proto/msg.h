@@ -54,7 +54,8 @@ enum msg_mpi {
 /*
  * The instance of a run is 32 hexadecimal digits. The first 16 are its name,
  * which tells it from others and is shown to everybody. All of them are the
- * secret of its members: who says them is believed to have been one.
+ * secret of its members: who says them is believed to have been one. Workers
+ * are given other ones behind the name (launcher/worker/env).
  */
 #define MSG_INSTANCE_LEN  32
 #define MSG_INSTANCE_NAME 16

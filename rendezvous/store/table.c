@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "rendezvous/base/err.h"
+#include "rendezvous/base/siphash.h"
 
 #define BUCKETS_MIN ((size_t)256)
 #define MALLOC_COST ((size_t)16) /* of an allocation, beyond its size */
@@ -39,56 +40,9 @@ void table_give(struct table *t, void *p, size_t len)
     free(p);
 }
 
-/* -- the hash -------------------------------------------------------------- */
-
-static uint64_t rotl(uint64_t x, unsigned n)
-{
-    return (x << n) | (x >> (64 - n));
-}
-
-static void sip_round(uint64_t v[4])
-{
-    v[0] += v[1];
-    v[2] += v[3];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[3] = rotl(v[3], 16) ^ v[2];
-    v[0] = rotl(v[0], 32);
-    v[2] += v[1];
-    v[0] += v[3];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[3] = rotl(v[3], 21) ^ v[0];
-    v[2] = rotl(v[2], 32);
-}
-
-/*
- * SipHash-1-3: Aumasson and Bernstein, "SipHash: a fast short-input PRF",
- * 2012, with one round per word and three at the end, which is what hash
- * tables take.
- */
 uint64_t table_hash(const struct table *t, struct c10d_slice key)
 {
-    uint64_t k0 = t->hash_key[0], k1 = t->hash_key[1];
-    uint64_t v[4] = {
-        k0 ^ UINT64_C(0x736f6d6570736575),
-        k1 ^ UINT64_C(0x646f72616e646f6d),
-        k0 ^ UINT64_C(0x6c7967656e657261),
-        k1 ^ UINT64_C(0x7465646279746573),
-    };
-    for (size_t at = 0;; at += 8) {
-        size_t n = key.len - at < 8 ? key.len - at : 8;
-        uint64_t word = n < 8 ? (uint64_t)key.len << 56 : 0;
-        if (n > 0)
-            memcpy(&word, key.data + at, n);
-        v[3] ^= word;
-        sip_round(v);
-        v[0] ^= word;
-        if (n < 8)
-            break;
-    }
-    v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sip_round(v);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
+    return siphash_table(t->hash_key, key.data, key.len);
 }
 
 /* -- entries --------------------------------------------------------------- */

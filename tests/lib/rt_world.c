@@ -7,7 +7,7 @@
 /* links: rendezvous/store/table rendezvous/store/wait */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/buf */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/base/utf8 rendezvous/base/siphash */
 #include "tests/lib/rt_world.h"
 
 #include <arpa/inet.h>

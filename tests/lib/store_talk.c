@@ -1,6 +1,6 @@
 /* links: rendezvous/store/store rendezvous/store/table */
 /* links: rendezvous/store/wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/buf */
+/* links: rendezvous/base/err rendezvous/base/buf rendezvous/base/siphash */
 #include "tests/lib/store_talk.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 /* links: launcher/dry_run launcher/worker/env launcher/worker/mailbox */
 /* links: launcher/proc/procfs tests/lib/conf_line tests/lib/scratch */
 /* links: rendezvous/base/mono rendezvous/proto/msg rendezvous/base/json */
-/* links: rendezvous/base/buf */
+/* links: rendezvous/base/buf rendezvous/base/siphash */
 /* libs: -lcjson -ldl */
 /*
  * What --dry_run prints, and that it says so if it could not.

@@ -12,6 +12,7 @@
 /* links: launcher/proc/cgroup */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
 /* links: rendezvous/base/utf8 rendezvous/base/utc rendezvous/base/rng */
+/* links: rendezvous/base/siphash */
 /* links: rendezvous/base/buf rendezvous/base/open_files rendezvous/base/json */
 /* links: rendezvous/proto/msg rendezvous/net/helper TLS */
 /* libs: -luv -lcjson -ldl */

@@ -1,5 +1,6 @@
 /* links: launcher/worker/env launcher/worker/mailbox launcher/proc/procfs */
 /* links: launcher/cluster/task_vars rendezvous/base/err */
+/* links: rendezvous/base/siphash */
 /*
  * The environment and the arguments of a worker.
  */
@@ -84,7 +85,7 @@ static const char *const wanted[] = {
     "TORCHELASTIC_ERROR_FILE=/tmp/x.json",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
     "OMP_NUM_THREADS=1",
-    "DDP_INSTANCE=0123456789abcdef0123456789abcdef",
+    "DDP_INSTANCE=0123456789abcdef2ab20bd3eb55dda9",
     "DDP_EPOCH=0",
     "DDP_ROUND=7",
     "DDP_SHUTDOWN_TIMEOUT=30.500",
@@ -100,6 +101,24 @@ START_TEST(test_worker_env_has_all_places)
     for (int i = 0; i < WANTED; i++)
         ck_assert_msg(holds(env, wanted[i]), "%s", wanted[i]);
     ck_assert_int_eq(count(env), WANTED);
+    free(env);
+}
+END_TEST
+
+/* The run's name, and what only one who knows the rest can make: with the rest
+ * itself strangers could end the run. */
+START_TEST(test_worker_env_keeps_the_secret_of_the_instance)
+{
+    struct msg_world later = world, other = world;
+    later.round++;
+    other.instance[MSG_INSTANCE_LEN - 1] = 'e';
+    char **env = worker_env_make(&conf, &later, 0, "", &files, -1);
+    ck_assert(holds(env, "DDP_INSTANCE=0123456789abcdef2ab20bd3eb55dda9"));
+    free(env);
+    env = worker_env_make(&conf, &other, 2, "", &files, -1);
+    ck_assert(holds(env, "DDP_INSTANCE=0123456789abcdefa990d8d2b627f956"));
+    for (char **p = env; *p != NULL; p++)
+        ck_assert_ptr_null(strstr(*p, &other.instance[MSG_INSTANCE_NAME]));
     free(env);
 }
 END_TEST
@@ -391,6 +410,7 @@ int main(void)
     TCase *tc = tcase_create("fast");
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, test_worker_env_has_all_places);
+    tcase_add_test(tc, test_worker_env_keeps_the_secret_of_the_instance);
     tcase_add_test(tc, test_worker_env_tells_the_flight_recorder_where);
     tcase_add_test(tc, test_worker_env_drops_one_variable);
     tcase_add_loop_test(tc, test_worker_env_tells_open_mpi_its_place, 0, 2);

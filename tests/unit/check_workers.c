@@ -14,7 +14,7 @@
 /* links: launcher/proc/tmpfolder */
 /* links: rendezvous/base/opts rendezvous/base/buf rendezvous/base/err */
 /* links: rendezvous/base/utc rendezvous/base/log rendezvous/base/mono */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/base/utf8 rendezvous/base/siphash */
 /* links: rendezvous/base/rng rendezvous/base/open_files rendezvous/base/json */
 /* links: rendezvous/proto/msg rendezvous/net/helper TLS */
 /* libs: -luv -lcjson -ldl */

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Snapshots are for others to read, and tell which run wrote them. Can one who reads
+# the folder end the run that writes there, on a rendezvous without a token? And does
+# the run end by what only its members know, as the trial would otherwise show nothing?
+. "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
+. "$E2E_LIB/trainer.sh"
+
+command -v python3 >/dev/null || skip 'needs python3'
+mv train worker # by which the stranger knows the run
+port=$(free_port)
+background d "$DDPRDZVD" --listen="127.0.0.1:$port" --orders=none
+wait_for 'serving on port' d.err
+for n in a b; do
+    # shellcheck disable=SC2086 # words
+    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=job \
+        ./worker 100000 1 $MODEL --save_steps=5 --snapshot_path=shared
+done
+state()
+{
+    python3 "$E2E_LIB/get.py" "$port" /status 'run["state"]'
+}
+is_over()
+{
+    [ "$(state)" != active ]
+}
+
+said '^snapshot saved'
+owner=$(head -n 1 shared/owner)
+written=$(grep -aoh '"ddp.instance":"[0-9a-f]*"' shared/step-* | head -n 1 |
+    cut -d '"' -f 4)
+same "$owner" "$written" 'the writer by the owner file, and by a header'
+name=$(echo "$owner" | cut -c 1-16)
+python3 "$E2E_LIB/stranger.py" "$port" ended "$owner" >answer 2>&1 ||
+    fail "$(cat answer)"
+has '^answer' answer # this much is answered, and changes nothing
+sleep 0.3
+same active "$(state)" 'the run'
+
+whole=$(grep -ahs "^$name" /dev/shm/ddprun-launch_* | head -n 1)
+[ "${#whole}" -eq 32 ] || fail "a launch has not noted its run's instance, but '$whole'"
+python3 "$E2E_LIB/stranger.py" "$port" ended "$whole" >answer 2>&1 ||
+    fail "$(cat answer)"
+eventually 10 is_over || fail 'the run goes on, whatever the trial says'
