@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef ERRORS
+#if defined(OPTIONS) || defined(MESSAGES) || defined(METRICS)
 
 /* One sentence's text, escaped; a dash that begins a word is an option's. */
 static void put_text(const char *text, size_t len)
@@ -44,6 +44,31 @@ static void put_sentences(const char *text)
         put_text(text, (size_t)(end - text));
         text = end + strspn(end, " ");
     }
+}
+
+#endif
+
+#if defined(MESSAGES) || defined(EVENTS) || defined(ERRORS)
+
+/* The rest of a row: words of a macro's line, none of which is to be a macro or
+ * to begin a quotation. */
+static void put_words(const char *text)
+{
+    for (const char *p = text; *p != '\0'; p++) {
+        char before = ' ';
+        if (p > text)
+            before = p[-1];
+        int opens = isupper((unsigned char)*p) || strchr("\"|.,;:!?()", *p);
+        if (before == ' ' && opens)
+            fputs("\\&", stdout);
+        if (*p == '\\')
+            fputs("\\e", stdout);
+        else if (*p == '-' && strchr(" -(", before) != NULL)
+            fputs("\\-", stdout);
+        else
+            putchar(*p);
+    }
+    putchar('\n');
 }
 
 #endif
@@ -95,6 +120,7 @@ static const struct row {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+/* The default stands in parentheses behind the value. */
 static void put_row(const struct row *r)
 {
     fputs(".It", stdout);
@@ -106,10 +132,10 @@ static void put_row(const struct row *r)
                r->metavar + 1);
     else if (r->metavar != NULL)
         printf(" Ns = Ns Ar %s", r->metavar);
+    if (r->init != NULL && r->init[0] != '\0')
+        printf(" Pq Cm %s", r->init);
     putchar('\n');
     put_sentences(r->help);
-    if (r->init != NULL && r->init[0] != '\0')
-        printf("The default is\n.Cm %s .\n", r->init);
     const char *second = r->env != NULL ? strchr(r->env, ' ') : NULL;
     if (second != NULL)
         printf("The variable\n.Ev %s\nsets the default as well.\n", second + 1);
@@ -168,7 +194,7 @@ static void begin(const char *name, enum sender sender, const char *meaning)
                                           "operator's ddpctl"};
     printf(".It Cm %s\nSent by the %s: ", name, senders[sender]);
     put_sentences(meaning);
-    puts(".Bl -tag -width Ds -compact");
+    puts(".Bl -column \"scale_left_ms*\" \"0 to 86400000000\" -compact");
 }
 
 static void end(void)
@@ -176,18 +202,22 @@ static void end(void)
     puts(".El");
 }
 
-static void put_field(const char *field, const char *bounds, int needed)
+/* A field that may be left out has a star. */
+static void put_field(const char *field,
+                      const char *bounds,
+                      int needed,
+                      const char *meaning)
 {
-    printf(".It Va %s\n%s%s: ", field, bounds, needed ? "" : ", optional");
+    printf(".It Va %s%s Ta %s Ta ", field, needed ? "" : "*", bounds);
+    put_words(meaning);
 }
 
 static void
 put_str(const char *field, long long longest, int needed, const char *meaning)
 {
     char bounds[64];
-    (void)snprintf(bounds, sizeof(bounds), "Text, up to %lld bytes", longest);
-    put_field(field, bounds, needed);
-    put_sentences(meaning);
+    (void)snprintf(bounds, sizeof(bounds), "text, %lld bytes", longest);
+    put_field(field, bounds, needed, meaning);
 }
 
 static void put_int(const char *field,
@@ -197,9 +227,8 @@ static void put_int(const char *field,
                     const char *meaning)
 {
     char bounds[64];
-    (void)snprintf(bounds, sizeof(bounds), "Integer, %lld to %lld", min, max);
-    put_field(field, bounds, needed);
-    put_sentences(meaning);
+    (void)snprintf(bounds, sizeof(bounds), "%lld to %lld", min, max);
+    put_field(field, bounds, needed, meaning);
 }
 
 int main(void)
@@ -239,7 +268,9 @@ static void put_metric(const char *name,
     }
     if (labels[0] != '\0')
         printf(" Ns }");
-    printf("\n%c%s.\n", toupper((unsigned char)type[0]), type + 1);
+    printf("\n%c%s: ", toupper((unsigned char)type[0]), type + 1);
+    if (islower((unsigned char)help[1])) /* no abbreviation */
+        putchar(tolower((unsigned char)*help++));
     put_sentences(help);
 }
 
@@ -255,15 +286,19 @@ int main(void)
 
 #elif defined(EVENTS)
 
+static void put_event(const char *name, const char *meaning)
+{
+    printf(".It Ql %s Ta ", name);
+    put_words(meaning);
+}
+
 int main(void)
 {
-    fputs(".Bl -tag -width Ds -compact\n", stdout);
-#define EVENT_LOG(name, meaning)                                               \
-    puts(".It Ql " #name);                                                     \
-    put_sentences(meaning);
+    puts(".Bl -column quarantinedxx -compact");
+#define EVENT_LOG(name, meaning) put_event(#name, meaning);
 #include EVENTS
 #undef EVENT_LOG
-    fputs(".El\n", stdout);
+    puts(".El");
     return ferror(stdout) || fclose(stdout) != 0;
 }
 
@@ -272,25 +307,21 @@ int main(void)
 /* A status's verdict says what to do about it; success needs none. */
 static void put_error(int status, const char *verdict, const char *meaning)
 {
-    printf(".It %d\n%c%s", status, toupper((unsigned char)*meaning),
-           meaning + 1);
-    if (status != 0) {
-        fputs(" (", stdout);
-        for (const char *p = verdict; *p != '\0'; p++)
-            putchar(tolower((unsigned char)*p));
-        putchar(')');
-    }
-    fputs(".\n", stdout);
+    printf(".It %d Ta ", status);
+    for (const char *p = verdict; *p != '\0' && status != 0; p++)
+        putchar(tolower((unsigned char)*p));
+    printf(" Ta \\&%c", toupper((unsigned char)*meaning));
+    put_words(meaning + 1);
 }
 
 int main(void)
 {
-    fputs(".Bl -tag -width Ds\n", stdout);
+    puts(".Bl -column 0000 transientx -compact");
 #define DDP_ERROR(name, status, verdict, meaning)                              \
     put_error(status, #verdict, meaning);
 #include ERRORS
 #undef DDP_ERROR
-    fputs(".El\n", stdout);
+    puts(".El");
     return ferror(stdout) || fclose(stdout) != 0;
 }
 

@@ -5,7 +5,7 @@ connection after each request.
 usage: store_beside.py classic|uv
 Prints "the same N times" or each difference. PyTorch 1.13 speaks the old family
 and has one server, "classic"; newer ones have both and speak the new family.
-What is not played because it differs by intent: ddprun(1), THE STORE.
+What is not played because it differs by intent: docs/torchrun.md, The store.
 """
 
 import os

@@ -115,7 +115,7 @@ sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
     "$tests/../rendezvous/base/errors.def" >errors
 [ "$(wc -l <errors)" -gt 20 ] || fail 'errors.def is not read'
 while read -r status name; do
-    lines 1 "^\\.It $status\$" "$tests/../man/ddprun.1"
+    lines 1 "^\\.It $status Ta " "$tests/../man/ddprun.1"
     file=$(test_of "$status")
     grep -Eq "^ *(launch|ends_with|preflight|same|(asked|join) [^ ]*) $status( |\$)" \
         "$tests/${file:?no test ends with $status, $name}" ||
