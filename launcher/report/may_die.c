@@ -4,23 +4,31 @@
 
 #include "rendezvous/base/mono.h"
 
-/* More than half have to be left; the server may be among the lost. */
+/* More than half of the voters have to be left; the server may be among the
+ * lost. Of more than MSG_VOTERS_MAX nodes some have no vote: more of these may
+ * be lost, but nobody can tell beforehand which nodes will be lost. */
 static void
 describe_voters(const struct conf *conf, int nodes, char text[MAY_DIE_MAX])
 {
-    int lost = (nodes - 1) / 2;
-    char then[80] = "";
+    int voters = nodes < MSG_VOTERS_MAX ? nodes : MSG_VOTERS_MAX;
+    int lost = (voters - 1) / 2;
+    char then[80] = "", which[100] = "";
     if (nodes - lost < conf->nnodes_min)
         (void)snprintf(then, sizeof(then), /* messages: ok, 2 or more */
                        "; with fewer than %d the job waits for others",
                        conf->nnodes_min);
+    if (voters < nodes)
+        (void)snprintf(which, sizeof(which), /* messages: ok, 31 and 16 */
+                       " (%d of them vote on the next round, and %d of these "
+                       "have to be left)",
+                       voters, voters - lost);
     char some[32] = "any one";
     if (lost > 1)
         (void)snprintf(some, sizeof(some), "up to %d", lost);
     (void)snprintf(text, MAY_DIE_MAX, /* messages: ok, 3 or more */
                    "%s of the %d nodes may be lost at once, also the one "
-                   "that serves the rendezvous%s",
-                   some, nodes, then);
+                   "that serves the rendezvous%s%s",
+                   some, nodes, which, then);
 }
 
 bool may_die_describe(const struct conf *conf,

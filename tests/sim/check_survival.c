@@ -158,6 +158,67 @@ START_TEST(test_survival_of_each_loss_is_as_the_manual_says)
 }
 END_TEST
 
+/*
+ * More nodes than voters: a part of them falls silent at once, neighbours by
+ * their group ranks (a rack), or all of them voters. Half of the 31 votes have
+ * to be left, so 16: whichever 15 nodes are lost, the others go on.
+ */
+static const struct part {
+    int nodes;
+    int from, lost; /* the first group rank, and how many */
+    bool voters;    /* none is lost but these */
+    bool goes_on;
+} parts[] = {
+    {33, 0, 16, false, true},  {33, 8, 16, false, true},
+    {33, 16, 16, false, true}, {33, 17, 16, false, true},
+    {40, 0, 16, false, true},  {40, 24, 16, false, true},
+    {62, 0, 30, false, true},  {62, 31, 30, false, true},
+    {62, 0, 15, true, true},   {62, 0, 16, true, false},
+    {32, 0, 15, true, true},
+};
+
+/* By its group rank in the first round. */
+static int node_of_rank(const struct sim *s, int group_rank)
+{
+    for (int i = 0; i < sim_agents(s); i++)
+        if (sim_agent(s, i)->round.world.group_rank == group_rank)
+            return i;
+    ck_abort_msg("no node has group rank %d", group_rank);
+    return -1;
+}
+
+/* As the node itself was told. */
+static bool is_voter(const struct sim *s, int i)
+{
+    return sim_agent(s, i)->vote.state == AGENT_VOTE_IN_FORCE;
+}
+
+START_TEST(test_survival_of_a_part_hangs_on_its_votes)
+{
+    const struct part *part = &parts[_i];
+    const struct row row = {
+        .place = LIST, .failover = true, .nodes = part->nodes};
+    struct sim *s = begin(&row);
+    story_check(s, count_running(s) == part->nodes, "part %d: all run", _i);
+    int voters = 0, lost = 0;
+    for (int i = 0; i < part->nodes; i++)
+        voters += is_voter(s, i);
+    story_check(s, voters == 31, "part %d: %d voters", _i, voters);
+    for (int rank = part->from; lost < part->lost; rank++) {
+        int i = node_of_rank(s, rank);
+        if (part->voters && !is_voter(s, i))
+            continue;
+        sim_power_off(s, i);
+        lost++;
+    }
+    story_until(s, 3000 + AFTER);
+    int run = part->goes_on ? part->nodes - part->lost : 0;
+    story_check(s, count_running(s) == run, "part %d: %d nodes run, not %d", _i,
+                count_running(s), run);
+    sim_del(s);
+}
+END_TEST
+
 /* One node is killed, and the other falls silent at once: nobody of the round
  * is left. The silent one may have been sent on elsewhere, by an operator. So
  * the first one, launched again, is given no place in that instance: it begins
@@ -200,6 +261,7 @@ int main(void)
 {
     const struct story_test tests[] = {
         {test_survival_of_each_loss_is_as_the_manual_says, STORY_LEN(rows)},
+        {test_survival_of_a_part_hangs_on_its_votes, STORY_LEN(parts)},
         {test_survival_of_none_of_the_round_begins_another_instance, 1},
         {test_survival_of_a_silent_node_does_not_delay_a_users_end, 1},
     };

@@ -42,6 +42,16 @@ static const struct {
     {2, 4, 4, true, "any one of the 4 nodes"},
     {2, 8, 5, true, "up to 2 of the 5 nodes"},
     {4, 8, 5, true, "with fewer than 4 the job waits"},
+    {1, 31, 31, true,
+     "up to 15 of the 31 nodes may be lost at once, also the "
+     "one that serves the rendezvous"},
+    /* 31 vote: 16 others may hold more than half of the votes. */
+    {1, 32, 32, true, "up to 15 of the 32 nodes"},
+    {1, 62, 62, true,
+     "up to 15 of the 62 nodes may be lost at once, also the "
+     "one that serves the rendezvous (31 of them vote on the "
+     "next round, and 16 of these have to be left)"},
+    {50, 99, 62, true, "; with fewer than 50 the job waits"},
     {1, 2, 2, true, "falls silent"},
     {1, 2, 2, false, "the rendezvous at head port 29500 only for 600 s"},
     {1, 8, 8, false, "failover=1"},

@@ -153,12 +153,17 @@ static bool is_alone(const struct office *o)
     return o->sets[OFFICE_NEXT].n == 1 && o->n_votes == 1;
 }
 
-/* All members up to 31, else so many spread over the group ranks. */
+/*
+ * All members up to MSG_VOTERS_MAX, else so many spread over the group ranks:
+ * the middle one of each part, so that no 16 neighbours (a rack, a switch) of
+ * 33 members and more have half of the votes. With the first one of each part
+ * 16 of 33 had.
+ */
 static void pick_voters(const struct rdzv *r, int n_members, struct voters *v)
 {
     int n = n_members < MSG_VOTERS_MAX ? n_members : MSG_VOTERS_MAX;
     for (int i = 0; i < n; i++) {
-        int place = (int)((int64_t)i * n_members / n);
+        int place = (int)((2 * (int64_t)i + 1) * n_members / (2 * (int64_t)n));
         const struct node *node = &r->nodes[r->places[place].id];
         if (voters_find(v, node->agent) < 0)
             voters_add(v, node->agent);
