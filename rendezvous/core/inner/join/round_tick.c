@@ -176,9 +176,11 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
         at_us = mono_min(at_us,
                          mono_after(run->gather.since_us, run->conf.join_us));
     else if (run->absent > 0 || round_awaits_leave(r, run))
-        return at_us; /* its lease, or its leave, is waited for */
-    else if (run->takeover.blocked)
-        return at_us; /* voters are waited for */
+        return at_us;               /* its lease, or its leave, is waited for */
+    else if (run->takeover.blocked) /* voters are waited for, or beats */
+        return run->takeover.calm_us > r->now_us
+                   ? mono_min(at_us, run->takeover.calm_us)
+                   : at_us;
     else if (run->recovery.rebuilt)
         at_us = mono_min(at_us, round_known_at_us(run));
     else

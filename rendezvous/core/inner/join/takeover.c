@@ -237,11 +237,22 @@ static void grant_all(struct rdzv *r, struct run *run)
     }
 }
 
+/* Whether no member can have a lease of an earlier server any more, or hardly
+ * one: there was an outage, and others may be about to come. */
+static bool leases_are_over(const struct rdzv *r, const struct run *run)
+{
+    int64_t lease_us = run->conf.heartbeat_us;
+    return office_foreign_us(&run->office, lease_us) <
+           mono_after(r->now_us, lease_us / 4);
+}
+
 static void win(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
     bool by_word = office_lacks_voters(o) && office_knows_other(o);
     office_win(o);
+    if (leases_are_over(r, run))
+        round_be_calm(r, run);
     if (run->state == RUN_CANDIDATE)
         take_over(r, run);
     note(r, NOTE_took_office, run, "", "term %lld, %d of %d voters are here%s",

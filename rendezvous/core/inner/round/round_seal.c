@@ -221,6 +221,41 @@ static bool has_expired(const struct rdzv *r, const struct run *run)
     return false;
 }
 
+/* Each of those that wait has a lease with which a round's workers may start. A
+ * round that came before it would be over at once. */
+static bool all_are_leased(const struct rdzv *r, const struct run *run)
+{
+    int64_t least_us = mono_after(r->now_us, run->conf.heartbeat_us / 4);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        bool waits = n->state == NODE_WAITING || n->state == NODE_SPARE;
+        if (waits && n->told_us < least_us)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Calm, with failover: a server that could not act (all cables were dead) and
+ * can again, or takes office after such an outage, has but half of the voters,
+ * and leases that are over. It grants first, and waits for the others, for at
+ * most a lease: else each of them would cost a round of its own.
+ */
+void round_be_calm(const struct rdzv *r, struct run *run)
+{
+    run->takeover.calm_us = mono_after(r->now_us, run->conf.heartbeat_us);
+}
+
+static bool is_calm(const struct rdzv *r, struct run *run)
+{
+    if (run->takeover.calm_us == MONO_NEVER)
+        round_be_calm(r, run);
+    bool all_can_come = run->count[NODE_STALE] == 0 /* soon ready */ &&
+                        office_all_are_here(&run->office);
+    return all_are_leased(r, run) &&
+           (all_can_come || r->now_us >= run->takeover.calm_us);
+}
+
 /*
  * With failover: whether half of the voters vouch for what this server does, so
  * that a round may be proposed. If the newest round may not have been in force,
@@ -229,12 +264,17 @@ static bool has_expired(const struct rdzv *r, const struct run *run)
 static bool may_propose(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
-    if (o->pending || !office_may_act(o, r->now_us, run->conf.heartbeat_us))
+    if (o->pending)
         return false;
-    if (office_is_confirmed(o))
-        return true;
-    propose_again(r, run);
-    return false;
+    if (!office_may_act(o, r->now_us, run->conf.heartbeat_us)) {
+        run->takeover.calm_us = MONO_NEVER;
+        return false;
+    }
+    if (!office_is_confirmed(o)) {
+        propose_again(r, run);
+        return false;
+    }
+    return is_calm(r, run);
 }
 
 void round_try_seal(struct rdzv *r, struct run *run)

@@ -10,6 +10,10 @@
 /* Seals a round if what it takes is there; starts or calls off a last call. */
 void round_try_seal(struct rdzv *r, struct run *run);
 
+/* After an outage in which no server could act: the next round waits for all
+ * voters, for a lease at most. */
+void round_be_calm(const struct rdzv *r, struct run *run);
+
 /* The round of run->round begins, or, if a server before us sealed it, does
  * so for us: nothing has happened in it yet. */
 void round_begin(const struct rdzv *r, struct run *run);

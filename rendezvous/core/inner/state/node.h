@@ -83,6 +83,7 @@ struct node {
     bool moved;         /* the others reach it elsewhere since it was back */
     bool untold;        /* it came back while it obeyed another server: must be
                            told its state once it obeys us */
+    int64_t told_us;    /* how far the newest lease goes that it was told of */
     int64_t beat_seq, beat_heard; /* its last beat on this connection */
     struct {
         int64_t seq, at_us;

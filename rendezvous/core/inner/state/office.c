@@ -546,6 +546,18 @@ bool office_may_act(const struct office *o, int64_t now_us, int64_t lease_us)
     return office_until_us(o, now_us, lease_us) > now_us;
 }
 
+/* It is here, or never comes again as far as anybody knows. */
+static bool is_not_missing(const struct vote *v)
+{
+    return is_here(v) || v->told || v->excused || v->given_up;
+}
+
+bool office_all_are_here(const struct office *o)
+{
+    return o->round == 0 ||
+           count_of(o, OFFICE_NOW, is_not_missing) == o->sets[OFFICE_NOW].n;
+}
+
 int64_t office_foreign_us(const struct office *o, int64_t lease_us)
 {
     return o->foreign_us + (o->long_us > lease_us ? o->long_us : lease_us);

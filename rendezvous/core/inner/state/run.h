@@ -142,9 +142,11 @@ struct run_takeover {
     /* What takeover.c has to look at: a node that CLAIMS came or went, one has
      * promised another server more than this one, one obeys this one now. */
     bool changed, outbid, obeyed;
-    bool ordered; /* an operator gave voters up: another epoch begins */
-    bool leaps;   /* ... or members: the next round's number leaps */
-    bool blocked; /* GATHER: only voters are waited for */
+    bool ordered;    /* an operator gave voters up: another epoch begins */
+    bool leaps;      /* ... or members: the next round's number leaps */
+    bool blocked;    /* GATHER: only voters are waited for */
+    int64_t calm_us; /* it could not act, and can again: until then it waits for
+                        all voters; MONO_NEVER: it cannot act */
     bool mute; /* in office, but half of the voters did not answer for too long:
                   it grants nothing, and people were told so */
     char addrs[sizeof(((struct msg_voters *)0)->addrs)]; /* of the voters */

@@ -1,0 +1,142 @@
+/* links: tests/sim/sim tests/sim/story */
+/* libs: -lcjson */
+/*
+ * Calm: what an outage of cables costs, in rounds. However long all cables are
+ * dead, it is one round at most: who serves grants to the members that come
+ * back before it begins another one, and waits for the others of them as long
+ * as a lease. If some cables are dead the others go on without these nodes and
+ * take them in again: two rounds at most.
+ *
+ *     SEED=N        plays that one and prints its trace
+ *     SCHEDULES=N   so many, from FIRST_SEED on
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rendezvous/base/mono.h"
+#include "rendezvous/base/rng.h"
+#include "tests/sim/story.h"
+
+#define SCHEDULES   300
+#define OUTAGES_MAX 6
+#define MOST        4 /* for one that looks for them one place after the other */
+#define SETTLE_MS   9000 /* a lease, a time-out of a dial, and the next one */
+
+struct outage {
+    int64_t ms;
+    bool all;
+};
+
+struct plan {
+    struct sim_conf conf;
+    int nodes, outside;
+    int n;
+    struct outage outages[OUTAGES_MAX];
+};
+
+static void draw(struct plan *p, uint64_t seed)
+{
+    struct rng rng;
+    rng_init(&rng, seed);
+    int nodes = 2 + (int)rng_below(&rng, 8);
+    bool fixed = rng_below(&rng, 3) == 0;
+    *p = (struct plan){.conf = story_conf(fixed ? nodes : 1, nodes, 3),
+                       .nodes = nodes,
+                       .outside = (int)rng_below(&rng, 3),
+                       .n = 1 + (int)rng_below(&rng, OUTAGES_MAX)};
+    p->conf.seed = seed;
+    p->conf.failover = true;
+    p->conf.reconnect_ms = 60000;
+    p->conf.jitter_us = 1 + rng_below(&rng, 3000);
+    p->conf.endpoints = p->outside > 0 ? p->outside : 1;
+    for (int i = 0; i < p->outside; i++)
+        p->conf.endpoint[i] = SIM_OUTSIDE + i;
+    for (int i = 0; i < p->n; i++)
+        p->outages[i] = (struct outage){.ms = 100 + rng_below(&rng, 8000),
+                                        .all = rng_below(&rng, 3) > 0};
+}
+
+/* Of all machines, or of every third one at random. */
+static void cut(struct sim *s, const struct plan *p, bool all, struct rng *rng)
+{
+    for (int i = 0; i < p->nodes; i++)
+        if (all || rng_below(rng, 3) == 0)
+            sim_cut_machine(s, sim_machine(s, i), true, true);
+    for (int i = 0; i < p->outside; i++)
+        if (all || rng_below(rng, 3) == 0)
+            sim_cut_machine(s, SIM_OUTSIDE + i, true, true);
+}
+
+static void heal(struct sim *s, const struct plan *p)
+{
+    for (int i = 0; i < p->nodes; i++)
+        sim_heal_machine(s, sim_machine(s, i));
+    for (int i = 0; i < p->outside; i++)
+        sim_heal_machine(s, SIM_OUTSIDE + i);
+}
+
+static int count_running(const struct sim *s)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++)
+        n += sim_workers(s, i) > 0 && sim_agent(s, i)->work == AGENT_RUNNING;
+    return n;
+}
+
+static void play(uint64_t seed, bool trace)
+{
+    struct plan p;
+    struct rng rng;
+    draw(&p, seed);
+    rng_init(&rng, seed + 1);
+    p.conf.print = trace;
+    struct sim *s = sim_new(&p.conf);
+    for (int i = 0; i < p.outside; i++)
+        sim_start_on(s, SIM_OUTSIDE + i);
+    for (int i = 0; i < p.nodes; i++)
+        (void)sim_launch(s);
+    int64_t at_ms = 3000;
+    story_until(s, at_ms);
+    story_check(s, count_running(s) == p.nodes, "seed %d: all run", (int)seed);
+    for (int i = 0; i < p.n; i++) {
+        const struct outage *o = &p.outages[i];
+        int64_t rounds = sim_counted(s, SIM_ROUNDS);
+        cut(s, &p, o->all, &rng);
+        story_until(s, at_ms += o->ms);
+        heal(s, &p);
+        story_until(s, at_ms += SETTLE_MS);
+        rounds = sim_counted(s, SIM_ROUNDS) - rounds;
+        story_check(s, rounds <= (o->all ? MOST : MOST + 1),
+                    "seed %d, outage %d of %s cables for %d ms: %d rounds",
+                    (int)seed, i, o->all ? "all" : "some", (int)o->ms,
+                    (int)rounds);
+    }
+    sim_del(s);
+}
+
+static uint64_t env_number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+    return text == NULL ? otherwise : strtoull(text, NULL, 10);
+}
+
+START_TEST(test_calm_outages_cost_a_round_each)
+{
+    if (getenv("SEED") != NULL) {
+        play(env_number("SEED", 1), true);
+        return;
+    }
+    uint64_t first = env_number("FIRST_SEED", 1);
+    for (uint64_t i = 0; i < env_number("SCHEDULES", SCHEDULES); i++)
+        play(first + i, false);
+}
+END_TEST
+
+int main(void)
+{
+    const struct story_test tests[] = {
+        {test_calm_outages_cost_a_round_each, 1},
+    };
+    return story_main("calm", "sim", tests, STORY_LEN(tests));
+}
