@@ -216,6 +216,7 @@ help:
 	@echo 'make check-long  all of that at length, sanitizers, valgrind, aarch64: hours'
 	@echo 'make prove      60 kills of a training run, 10,000 faults of a disk; SEED=S'
 	@echo 'make soak       train for MINUTES=N under random faults, SEED=S; root'
+	@echo 'make chaos      EPISODES=40 of random faults on jobs in namespaces, from SEED=1 on; root'
 	@echo 'make check-interop   real PyTorch, 1.13 and 2: fetches 560 MB, once'
 	@echo 'make check-frameworks  accelerate, Lightning, transformers and others: 45 minutes'
 	@echo 'make check-manifests  examples/k8s against schemas from PyPI: fetches 25 MB, once'

@@ -75,6 +75,13 @@ $(HOSTLIST): $(call obj,tests/lib/hostlist launcher/cluster/hostlist \
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
+# The worker of tests/chaos.
+BEATS := $(B)/tests/chaos/beats
+$(BEATS): $(call obj,tests/chaos/beats)
+	@mkdir -p $(@D)
+	@$(if $(V),,echo '  LD    $@')
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^
+
 # Ends with the status of an aborted communicator.
 ABORTED := $(B)/tests/lib/aborted
 $(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
@@ -172,7 +179,7 @@ $(FUZZ_PROGRAMS): $(B)/tests/%: $$(call obj,tests/$$* $(FUZZ_MAIN) \
 	$(Q)$(CC) $(LDFLAGS) $(if $(FUZZ_MAIN),,-fsanitize=fuzzer) -o $@ $^ \
 		$(call libs,tests/$*.c)
 
-.PHONY: prove soak fuzz fuzz-programs
+.PHONY: prove soak chaos fuzz fuzz-programs
 fuzz-programs: $(FUZZ_PROGRAMS)
 fuzz:
 	$(Q)$(MAKE) SAN=fuzz CC=$(FUZZ_CC) fuzz-programs
@@ -192,12 +199,16 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
 e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(FAKE_HWLOC) $(EMULATED) $(GPU_BENCH) \
-		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST)
+		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST) $(BEATS)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)
 # MINUTES=, SEED=, MTBF= (tests/ci/soak)
 soak: all
 	tests/ci/soak $(B)
+# EPISODES=, SEED=, JOBS= (tests/chaos/run)
+chaos: all $(BEATS)
+	tests/chaos/run --self-test $(B)
+	tests/chaos/run $(B) $(or $(SEED),1) $(or $(EPISODES),40)
 prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
 		$(filter check_label,$(UNIT)))
 	tests/ci/prove $(B) $(SEED)
