@@ -100,81 +100,40 @@ NCCL_CPPFLAGS := $(if $(NCCL_H),-DDDP_NCCL -isystem $(NCCL_H:/nccl.h=) \
 
 # -- what each program is made of --------------------------------------------
 
-# of FOLDER, FILE...: the objects of a folder.
+# A folder is its list: what stands in it is compiled and linked.
+#
+# in FOLDER...: all units of these folders. of FOLDER, FILE...: some units of one.
+in = $(patsubst %.c,%,$(wildcard $(addsuffix /*.c,$(1))))
 of = $(addprefix $(1)/,$(2))
 
-BASE   := $(call of,rendezvous/base,err log mono utc rng siphash buf utf8 json \
-	open_files signals_name)
-PROTO  := $(call of,rendezvous/proto,frame msg exits)
-CORE   := $(call of,rendezvous/core,ranks budget note goodput goodput_json pace \
-	timeline) \
-	$(call of,rendezvous/core/inner,rdzv status) \
-	$(call of,rendezvous/core/inner/join,join join_check join_place join_rebuild \
-	join_settle claim takeover moved witness member round_tick) \
-	$(call of,rendezvous/core/inner/round,round round_seal round_tell round_roll \
-	round_end propose handover node_gone capacity command) \
-	$(call of,rendezvous/core/inner/state,run node office due reply strikes cause \
-	states last_lease history) \
-	$(call of,rendezvous/base,signals_name)
+BASE   := $(call in,rendezvous/base)
+OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
+PROTO  := $(call in,rendezvous/proto)
+CORE   := $(call in,rendezvous/core rendezvous/core/inner \
+	$(wildcard rendezvous/core/inner/*)) rendezvous/base/signals_name
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
-NET    := $(CONN) $(TLS) $(call of,rendezvous/net,addr listener fd_pass helper)
-CLIENT := rendezvous/client/store rendezvous/base/dial
-STORE  := rendezvous/proto/c10d rendezvous/net/allow \
-	$(call of,rendezvous/store,store table wait server requests replies \
-	process) $(call of,rendezvous/base,log_limit open_files)
-HTTP   := $(call of,rendezvous/http,http http_hosts httpd http_routes status \
-	metrics overview groups viewers page)
-SERVER := $(CORE) $(HTTP) $(call of,rendezvous/daemon,server server_fit act_mark stand_in \
-	server_log pending conn_slots outbox) $(call of,rendezvous/base,log_limit open_files \
-	access) rendezvous/net/server_mark
-OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
-CTL    := $(call of,rendezvous/ctl,main status command http line view facts fields \
-	table text top picture screen here page report) $(call of,rendezvous/http,http page) \
-	$(call of,rendezvous/past,line past page) \
+NET    := $(call in,rendezvous/net)
+CLIENT := $(call in,rendezvous/client) rendezvous/base/dial
+STORE  := $(call in,rendezvous/store) rendezvous/proto/c10d \
+	rendezvous/net/allow $(call of,rendezvous/base,log_limit open_files)
+# Of the program ddprdzvd alone; the rest of its folder serves in ddprun as well.
+DAEMON := $(call of,rendezvous/daemon,main sd store_supervisor)
+SERVER := $(CORE) $(call in,rendezvous/http) \
+	$(filter-out $(DAEMON),$(call in,rendezvous/daemon)) \
+	rendezvous/net/server_mark \
+	$(call of,rendezvous/base,log_limit open_files access)
+CTL    := $(call in,rendezvous/ctl rendezvous/past) rendezvous/http/page rendezvous/http/http \
 	$(call of,rendezvous/core,goodput goodput_json)
 
-CLUSTER  := $(call of,launcher/cluster,find table vars task_vars slurm lists clouds \
-	hostlist hosts hostfile cpu_bind whole_step)
-LAUNCHER := $(call of,launcher,main loop loop_helpers dry_run former) \
-	$(call of,launcher/worker,workers spawn env mailbox errfile hang hang_watch stack_line \
-	pipe_probe stacks flight gate first_progress file_timer) \
-	$(call of,launcher/report,report exits words json event_log may_die \
-	new_file try_files) \
-	$(call of,launcher/preflight,preflight probe lead io data look link \
-	responder report judge table pairing) \
-	$(call of,launcher/health,health gpu_health drain_check said alive_port) \
-	$(call of,launcher/standby,standby forks policy command order learn runner) \
-	$(call of,launcher/mpi,mpi space kvs mapping exchange hwloc_xml channel \
-	pmix pmix_far pmix_folder pmix_frame pmix_nodes \
-	pmix_server) rendezvous/proto/pmi \
-	$(call of,launcher/rdzv,client own_server redirect witness caller endpoint \
-	resolver store_host own_name own_join) \
-	$(call of,launcher/output,output relay relay_intake stream console logfile \
-	lines) \
-	$(call of,launcher/agent,agent end session tell work vote candidates \
-	state) \
-	$(call of,launcher/conf,options conf meet endpoints rdzv argv program place \
-	output words from_cluster front leave linked) \
-	$(call of,launcher/front,front hosts tree hub again pump fan frames child command \
-	orders marks streams proxy requeue) \
-	$(CLUSTER) \
-	$(call of,launcher/proc,guard janitor tree procfs pidfd children sweep cgroup \
-	signals oom memory tmpfolder aborts launch_lock) \
-	$(call of,launcher/hw,cpus topology nvml kfd gpus)
+CLUSTER  := $(call in,launcher/cluster)
+LAUNCHER := $(call in,launcher $(wildcard launcher/*))
 
-RT      := $(call of,worker_rt,env abi proof fork store_ops gpu beat sampler) \
-	$(call of,worker_rt/comm,comm cpu nccl nccl_lib nccl_wait wire head \
-	blame notes reduce meet addresses same_call) \
-	$(call of,worker_rt/snapshot,snapshot load save image atomic_file mem_slots \
-	snapshot_dir shared_file list keeper keeper_prove keeper_find keeper_ranks \
-	keeper_load keeper_share keeper_agree keeper_places keeper_stripes \
-	device_copy safetensors) \
-	$(CLIENT) rendezvous/proto/c10d \
+RT      := $(call in,worker_rt worker_rt/comm worker_rt/snapshot) $(CLIENT) \
+	rendezvous/proto/c10d \
 	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
-TRAINER := $(call of,trainer,main setup train peers options data model plot \
-	progress taken keep resume) \
-	$(call of,trainer/ops,device cpu conv optim random $(if $(NVCC),,cuda_none))
+TRAINER := $(filter-out $(if $(NVCC),trainer/ops/cuda_none), \
+	$(call in,trainer trainer/ops))
 # The CUDA half: objects of nvcc's.
 CUDA_HALF := $(call of,trainer/ops,cuda cuda_linear cuda_conv cuda_optim)
 TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
@@ -182,14 +141,11 @@ TRAINER_CUDA := $(if $(NVCC),$(CUDA_HALF))
 PROGRAMS := ddprun ddprdzvd ddpctl ddptrain
 LIBS     := libddp.a libddp.so
 
-ddprun_OBJS   := $(LAUNCHER) $(CLIENT) $(OPTS) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
+ddprun_OBJS   := $(LAUNCHER) $(CLIENT) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprun_LIBS   := -luv -lcjson -lm -ldl
-ddprdzvd_OBJS := $(call of,rendezvous/daemon,main sd store_supervisor) $(OPTS) \
-	$(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
+ddprdzvd_OBJS := $(DAEMON) $(SERVER) $(STORE) $(NET) $(PROTO) $(BASE)
 ddprdzvd_LIBS := -luv -lcjson -lm -ldl
-ddpctl_OBJS   := $(CTL) $(OPTS) $(TLS) rendezvous/net/addr \
-	rendezvous/base/dial \
-	rendezvous/proto/frame rendezvous/proto/msg $(BASE)
+ddpctl_OBJS   := $(CTL) $(TLS) rendezvous/net/addr $(PROTO) $(BASE)
 ddpctl_LIBS   := -lcjson -lm -ldl
 ddptrain_OBJS := $(TRAINER)
 ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
