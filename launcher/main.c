@@ -23,7 +23,6 @@
 #include "launcher/dry_run.h"
 #include "launcher/front/front.h"
 #include "launcher/front/proxy.h"
-#include "launcher/front/hub.h"
 #include "launcher/front/requeue.h"
 #include "launcher/loop.h"
 #include "launcher/mpi/pmix_server.h"
@@ -211,8 +210,6 @@ int main(int argc, char *argv[])
         return preflight_main();
     if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0)
         return proxy_main();
-    if (argc == 2 && strcmp(argv[1], HUB_OPTION) == 0)
-        return hub_main();
     if (opts_parse(&o, &options_table, argc, argv, &err) != 0)
         refuse(&err);
     if (o.ask != OPTS_ASK_RUN)

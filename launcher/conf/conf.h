@@ -82,7 +82,6 @@ struct conf_front {
     char endpoint[300];
     char run_id[129];
     int64_t timeout_us; /* of HOSTS: for each host to answer */
-    int fanout;         /* of HOSTS: from so many on as a tree; 0: never */
 };
 
 /* The GPU and the CPUs of one worker. */

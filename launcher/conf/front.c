@@ -280,26 +280,6 @@ static int fill_run_id(struct conf *c,
     return opts_offer(o, OPTIONS_rdzv_id, c->front.run_id, err);
 }
 
-/* By the name of its program, in whatever folder. */
-static bool is_ssh(const char *command)
-{
-    const char *word = command + strspn(command, " \t");
-    const char *end = word + strcspn(word, " \t"), *name = end;
-    while (name > word && name[-1] != '/')
-        name--;
-    return end - name == 3 && strncmp(name, "ssh", 3) == 0;
-}
-
-/* ssh is told to see a dead connection; of other commands it is not known, nor
- * whether they work from the hosts (a scheduler's do from the first only). */
-static int take_fanout(const struct conf *c, const struct opts *o)
-{
-    bool said = conf_said(o, OPTIONS_launch_fanout);
-    return said || is_ssh(c->front.command)
-               ? (int)opts_number(o, OPTIONS_launch_fanout)
-               : 0;
-}
-
 /* What is not filled in by now; `job` begins the name of the run. */
 static int become_front(struct conf *c,
                         struct opts *o,
@@ -313,7 +293,6 @@ static int become_front(struct conf *c,
     c->front.kind = CONF_FRONT_HOSTS;
     c->front.nodes = c->front.hosts.n;
     c->front.timeout_us = opts_number(o, OPTIONS_launch_timeout);
-    c->front.fanout = take_fanout(c, o);
     if (fill_nodes(c, o, err) < 0 || fill_run_id(c, o, job, err) < 0)
         return -1;
     if (c->front.nodes == 1)

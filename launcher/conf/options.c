@@ -35,13 +35,8 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) == OPTIONS_COUNT,
 _Static_assert(OPTIONS_COUNT <= OPTS_MAX, "the parser holds all options");
 
 const int options_of_front[] = {
-    OPTIONS_hosts,
-    OPTIONS_hostfile,
-    OPTIONS_launch_with,
-    OPTIONS_launch_timeout,
-    OPTIONS_launch_fanout,
-    OPTIONS_export,
-    -1,
+    OPTIONS_hosts,          OPTIONS_hostfile, OPTIONS_launch_with,
+    OPTIONS_launch_timeout, OPTIONS_export,   -1,
 };
 
 /* torchrun's options, of all versions up to 2.15. A prefix that is unique among
@@ -89,6 +84,13 @@ static const char *const rdzv_keys[] = {
     NULL,
 };
 
+static const struct opts_gone gone[] = {
+    {"launch_fanout", "PET_LAUNCH_FANOUT",
+     "leave it out: this machine connects to all hosts of the list itself, 32 "
+     "at a time"},
+    {NULL, NULL, NULL},
+};
+
 const struct opts_table options_table = {
     .program = "ddprun",
     .synopsis = "[OPTION]... PROGRAM [ARGUMENT]...",
@@ -114,4 +116,5 @@ const struct opts_table options_table = {
     .keys = rdzv_keys,
     .rows = rows,
     .rows_len = OPTIONS_COUNT,
+    .gone = gone,
 };

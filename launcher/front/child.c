@@ -80,13 +80,6 @@ __attribute__((noreturn)) static void execute(const struct command *w,
           "cannot execute %.200s", w->word[0]);
 }
 
-static void become_started(struct front_child *k, int64_t now_us)
-{
-    k->state = CHILD_STARTING;
-    k->since_us = now_us;
-    k->first_us = k->first_us == 0 ? now_us : k->first_us;
-}
-
 int front_child_start(struct front_child *k,
                       const struct command *w,
                       bool dies,
@@ -119,39 +112,9 @@ int front_child_start(struct front_child *k,
     k->in_fd = ends[IN_WRITE];
     front_stream_open(&k->out, ends[OUT_READ], id, out, now_us);
     front_stream_open(&k->err, ends[ERR_READ], id + 1, err_to, now_us);
-    become_started(k, now_us);
-    return 0;
-}
-
-void front_child_start_there(struct front_child *k,
-                             struct console *out,
-                             struct console *err_to,
-                             uint64_t id)
-{
-    int64_t now_us = mono_now_us();
-    ddp_assert(k->state == CHILD_WAITS && k->link != NULL);
-    front_stream_open_fed(&k->out, id, out, now_us);
-    front_stream_open_fed(&k->err, id + 1, err_to, now_us);
-    become_started(k, now_us);
-}
-
-void front_child_end_there(struct front_child *k, int status, int64_t now_us)
-{
-    if (!front_child_lives(k))
-        return;
-    k->status = status;
-    k->state = CHILD_ENDED;
+    k->state = CHILD_STARTING;
     k->since_us = now_us;
-}
-
-void front_child_again(struct front_child *k)
-{
-    ddp_assert(k->pid == 0);
-    front_stream_close(&k->out);
-    front_stream_close(&k->err);
-    buf_take(&k->orders, buf_len(&k->orders));
-    k->link = NULL;
-    k->state = CHILD_WAITS;
+    return 0;
 }
 
 void front_child_skip(struct front_child *k)
@@ -161,11 +124,11 @@ void front_child_skip(struct front_child *k)
     k->told = true;
 }
 
-int front_child_room(int hosts, int links, struct ddp_err *err)
+int front_child_room(int hosts, struct ddp_err *err)
 {
     struct rlimit limit = {.rlim_cur = 0};
-    int need = (hosts + links) * CHILD_FDS + FILES;
-    ddp_assert(hosts > 0 && links >= 0);
+    int need = hosts * CHILD_FDS + FILES;
+    ddp_assert(hosts > 0);
     (void)getrlimit(RLIMIT_NOFILE, &limit); /* 0: unknown */
     if (limit.rlim_cur >= (rlim_t)need)
         return 0;
@@ -210,15 +173,9 @@ void front_child_write(struct front_child *k)
     }
 }
 
-void front_child_hang_up(struct front_child *k)
-{
-    front_child_write(k);
-    close_in(k);
-}
-
 void front_child_kill(const struct front_child *k, int signo)
 {
-    if (!front_child_lives(k) || k->link != NULL)
+    if (!front_child_lives(k))
         return;
     ddp_assert(k->pid > 1);
     if (kill(-k->pid, signo) != 0) /* before its setsid */
@@ -234,7 +191,7 @@ bool front_child_answered(const struct front_child *k)
 bool front_child_reap(struct front_child *k, int64_t now_us)
 {
     int status;
-    if (!front_child_lives(k) || k->link != NULL)
+    if (!front_child_lives(k))
         return false;
     pid_t pid = waitpid(k->pid, &status, WNOHANG);
     if (pid != k->pid)
@@ -261,7 +218,7 @@ bool front_child_is_over(struct front_child *k, int64_t now_us)
             now_us >= last_us + CHILD_LAST_US) /* else its end is told */
             front_stream_close(s);
     }
-    return !front_stream_is_open(&k->out) && !front_stream_is_open(&k->err);
+    return k->out.fd < 0 && k->err.fd < 0;
 }
 
 void front_child_free(struct front_child *k)

@@ -1,7 +1,6 @@
 /*
  * launcher/front/child: a command that a front end executes: ssh to one host,
- * or srun for all. The proxies behind it get orders by its stdin. It can be
- * executed on another host (launcher/front/tree), and has no process then.
+ * or srun for all. The proxies behind it get orders by its stdin.
  */
 #ifndef LAUNCHER_FRONT_CHILD_H
 #define LAUNCHER_FRONT_CHILD_H
@@ -20,8 +19,6 @@
 #define CHILD_FDS        3       /* descriptors of each that are polled */
 #define CHILD_LAST_US    1000000 /* its output may come so long after its end */
 
-struct front_link;
-
 enum child_state {
     CHILD_WAITS,    /* not executed yet */
     CHILD_STARTING, /* executed; no proxy has said hello */
@@ -31,16 +28,10 @@ enum child_state {
 
 struct front_child {
     enum child_state state;
-    const char *name; /* for people: of the host, or "srun". Borrowed */
-    char mark[ORDERS_MARK_LEN + 1]; /* that its proxies have. The caller's */
-    bool held;  /* its proxy waits if the connection is lost. The caller's */
-    bool again; /* its proxy lives, and is to be connected to again. The same */
-    pid_t pid;  /* 0 unless STARTING or RUNS, and executed here */
-    struct front_link *link; /* by which it is executed; NULL: here. Borrowed */
-    int number;              /* of it there */
+    const char *name;  /* for people: of the host, or "srun". Borrowed */
+    pid_t pid;         /* 0 unless STARTING or RUNS */
     int status;        /* of ENDED: an exit status, 128 + N for signal N */
     int64_t since_us;  /* when it was executed; of ENDED: when it ended */
-    int64_t first_us;  /* when it was first; 0: never */
     int hellos, ends;  /* of proxies */
     int64_t asked_us;  /* when they were asked last; 0: never */
     int silent;        /* how often they were asked in vain, in a row */
@@ -54,11 +45,11 @@ struct front_child {
 
 /*
  * Raises the limit of open files if it is too low for the children: each host
- * and each link has CHILD_FDS pipes, and poll(2) takes no more entries than the
- * limit says, those of -1 included. Children get it as well. DDP_E_NOMEM: it
- * cannot be raised that far.
+ * has CHILD_FDS pipes, and poll(2) takes no more entries than the limit says,
+ * those of -1 included. Children get the limit as well. DDP_E_NOMEM: it cannot
+ * be raised that far.
  */
-int front_child_room(int hosts, int links, struct ddp_err *err);
+int front_child_room(int hosts, struct ddp_err *err);
 
 /* Before the first use. Borrows `name`. */
 void front_child_init(struct front_child *k, const char *name);
@@ -77,25 +68,11 @@ int front_child_start(struct front_child *k,
                       uint64_t id,
                       struct ddp_err *err);
 
-/* The same, executed elsewhere. */
-void front_child_start_there(struct front_child *k,
-                             struct console *out,
-                             struct console *err_to,
-                             uint64_t id);
-void front_child_end_there(struct front_child *k, int status, int64_t now_us);
-
-/* As if it had not been executed; the orders that wait are dropped. It must
- * have no process. */
-void front_child_again(struct front_child *k);
-
 /* In place of a start: ENDED, and nothing is to be told of it. */
 void front_child_skip(struct front_child *k);
 
 /* Writes orders as far as its stdin takes them. */
 void front_child_write(struct front_child *k);
-
-/* Closes its stdin, behind what that takes at once. */
-void front_child_hang_up(struct front_child *k);
 
 /* Whether it was executed and has not been reaped. */
 bool front_child_lives(const struct front_child *k);

@@ -8,7 +8,6 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/conf/options.h"
 #include "launcher/front/proxy.h"
-#include "launcher/front/hub.h"
 #include "rendezvous/base/mono.h"
 
 /* -- words ----------------------------------------------------------------- */
@@ -132,8 +131,7 @@ static void add_ssh_options(struct command *w, int64_t timeout_us)
 static void for_host(struct command *w,
                      const struct conf *c,
                      const struct listed_host *host,
-                     const char *self,
-                     const char *option)
+                     const char *self)
 {
     char path[4 * 4096 + 8]; /* each byte may be a quote */
     for (const char *p = c->front.command; *p != '\0';) {
@@ -150,7 +148,7 @@ static void for_host(struct command *w,
     if (ssh)
         (void)quote(self, path, sizeof(path));
     command_add(w, ssh ? path : self);
-    command_add(w, option);
+    command_add(w, PROXY_OPTION);
 }
 
 /*
@@ -189,22 +187,7 @@ void command_here(struct command *w,
     if (c->front.kind == CONF_FRONT_SRUN)
         for_step(w, c, i, self);
     else
-        for_host(w, c, &c->front.hosts.host[i], self, PROXY_OPTION);
-}
-
-void command_hub(struct command *w,
-                 const struct conf *c,
-                 int i,
-                 const char *self)
-{
-    ddp_assert(c->front.kind == CONF_FRONT_HOSTS);
-    for_host(w, c, &c->front.hosts.host[i], self, HUB_OPTION);
-}
-
-void command_own(struct command *w, const char *self)
-{
-    command_add(w, self);
-    command_add(w, PROXY_OPTION);
+        for_host(w, c, &c->front.hosts.host[i], self);
 }
 
 void command_name(const struct conf *c, char name[64])

@@ -34,14 +34,6 @@ void command_here(struct command *w,
                   int i,
                   const char *self);
 
-/* What is executed here for a hub on host number `i` (launcher/front/hub);
- * and there, by that hub, for the host itself. */
-void command_hub(struct command *w,
-                 const struct conf *c,
-                 int i,
-                 const char *self);
-void command_own(struct command *w, const char *self);
-
 /* What is executed for a host, without its folder and options: "ssh". */
 void command_name(const struct conf *c, char name[64]);
 

@@ -37,7 +37,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "launcher/front/again.h"
 #include "launcher/front/front_priv.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
@@ -84,51 +83,23 @@ static void look_at_end(struct front *f, struct front_child *k, int64_t now_us)
     bool over = front_child_is_over(k, now_us);
     if (!over || k->told)
         return;
-    if (k->link != NULL && k->hellos == 0 && f->ending_us == 0 &&
-        f->done_us == 0) {
-        front_hosts_take_back(f, k);
-        return;
-    }
-    if (k->link != NULL && k->hellos > k->ends) {
-        front_hosts_again(f, k);
-        return;
-    }
     k->told = true;
     tell_end(f, k);
     if (k->hellos == 0)
         front_hosts_fail(f);
 }
 
-/* Since its first try, from wherever that was. */
-static int64_t answer_at_us(const struct front *f, const struct front_child *k)
-{
-    int64_t timeout_us = f->conf->front.timeout_us;
-    int64_t share_us = timeout_us / FRONT_THROUGH_SHARE;
-    if (k->again)
-        return k->since_us + mono_min(share_us, AGAIN_TRY_US);
-    return k->link != NULL ? k->since_us + share_us : k->first_us + timeout_us;
-}
-
 static void
 look_at_start(struct front *f, struct front_child *k, int64_t now_us)
 {
     if (k->state != CHILD_STARTING || k->told || !front_is_list(f) ||
-        f->ending_us != 0 || now_us < answer_at_us(f, k) ||
+        f->ending_us != 0 || now_us < k->since_us + f->conf->front.timeout_us ||
         now_us < k->err.full_us + UNREAD_US)
         return;
-    if (k->link != NULL) {
-        front_tree_kill(k);
-        front_hosts_take_back(f, k);
-        return;
-    }
-    if (k->again) {
-        front_tree_kill(k); /* then it is lost */
-        return;
-    }
     front_say(f, "cannot start on %s: no answer within %.12g s", k->name,
               (double)f->conf->front.timeout_us / (double)MONO_S);
     k->told = true;
-    front_tree_kill(k);
+    front_child_kill(k, SIGKILL);
     front_hosts_fail(f);
 }
 
@@ -138,7 +109,7 @@ static int64_t kill_at_us(const struct front *f, const struct front_child *k)
     if (f->ending_us == 0)
         return MONO_NEVER;
     if (k->state == CHILD_STARTING)
-        return k->again ? answer_at_us(f, k) : f->ending_us + STARTING_US;
+        return f->ending_us + STARTING_US;
     int times = f->noticed ? 2 : 1; /* the first one is for the step */
     return f->ending_us + times * f->conf->shutdown_timeout_us + LATE_US;
 }
@@ -149,7 +120,7 @@ static void look_at_late(struct front *f, struct front_child *k, int64_t now_us)
         return;
     if (k->state == CHILD_RUNS)
         front_say(f, "%s does not end: giving it up", k->name);
-    front_tree_kill(k);
+    front_child_kill(k, SIGKILL);
 }
 
 /* When the others are ended if too few are left. */
@@ -193,9 +164,9 @@ static int count_answered(const struct front *f)
  * may not be read yet. */
 static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
 {
-    if (k->state == CHILD_WAITS && !k->again)
+    if (k->state == CHILD_WAITS)
         front_child_skip(k);
-    if (k->state != CHILD_STARTING || k->told || k->again ||
+    if (k->state != CHILD_STARTING || k->told ||
         now_us < f->done_us + ON_WAY_US ||
         now_us < k->err.full_us + UNREAD_US ||
         count_answered(f) < f->conf->nnodes_min)
@@ -204,7 +175,7 @@ static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
         f, "giving up %s, which has not answered: the job succeeded without it",
         k->name);
     k->told = true;
-    front_tree_kill(k);
+    front_child_kill(k, SIGKILL);
 }
 
 /* Launchers that have not ended, those of lost hosts left out. */
@@ -266,7 +237,7 @@ static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
         return;
     }
     front_say(f, "%s does not answer any more: giving it up", k->name);
-    front_tree_kill(k);
+    front_child_kill(k, SIGKILL);
 }
 
 static void ask(struct front *f, int64_t now_us)
@@ -283,8 +254,6 @@ static void look(struct front *f)
     int64_t now_us = mono_now_us();
     beat(f, now_us);
     ask(f, now_us);
-    for (int i = 0; i < f->links; i++)
-        front_link_look(&f->link[i], now_us);
     look_at_gone(f, now_us);
     look_at_done(f, now_us);
     for (int i = 0; i < f->n; i++) {
@@ -324,8 +293,8 @@ static void pass_on(struct front *f, int signo)
     front_hosts_end(f, signo);
     f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
-        if (f->child[i].state == CHILD_STARTING && !f->child[i].again)
-            front_tree_kill(&f->child[i]);
+        if (f->child[i].state == CHILD_STARTING)
+            front_child_kill(&f->child[i], SIGKILL);
 }
 
 static void hear_signals(struct front *f)
@@ -393,8 +362,6 @@ static int fill_fds(struct front *f)
     n = add_console(f, f->err_to, n);
     for (int i = 0; i < f->n; i++)
         n = add_child(f, &f->child[i], n);
-    for (int i = 0; i < f->links; i++)
-        n = add_child(f, &f->link[i].via, n);
     return n;
 }
 
@@ -405,8 +372,7 @@ static int patience_ms(const struct front *f)
     for (int i = 0; i < f->n; i++) {
         const struct front_child *k = &f->child[i];
         soon |= buf_len(&k->out.held) + buf_len(&k->err.held) > 0;
-        soon |= k->state == CHILD_ENDED && (front_stream_is_open(&k->out) ||
-                                            front_stream_is_open(&k->err));
+        soon |= k->state == CHILD_ENDED && (k->out.fd >= 0 || k->err.fd >= 0);
     }
     return (int)((soon ? REST_US : BEAT_US / 4) / MONO_MS);
 }
@@ -432,43 +398,14 @@ static void hear_children(struct front *f)
     }
 }
 
-static void hear_links(struct front *f)
-{
-    int64_t now_us = mono_now_us();
-    for (int i = 0; i < f->links; i++) {
-        const struct pollfd *p = &f->fds[3 + (f->n + i) * CHILD_FDS];
-        if (p[0].fd >= 0 && p[0].revents != 0)
-            front_child_write(&f->link[i].via);
-        for (int k = 0; k < 2; k++)
-            if (p[1 + k].fd >= 0 && p[1 + k].revents != 0)
-                front_link_read(&f->link[i], k, now_us);
-    }
-}
-
-/* Links end when nothing needs them; one that does not is cut. */
-static bool are_links_over(struct front *f)
-{
-    bool over = true;
-    int64_t now_us = mono_now_us();
-    f->over_us = f->over_us == 0 ? now_us : f->over_us;
-    for (int i = 0; i < f->links; i++) {
-        front_child_hang_up(&f->link[i].via);
-        if (now_us >= f->over_us + STARTING_US)
-            front_link_cut(&f->link[i]);
-        over &= !front_child_lives(&f->link[i].via);
-    }
-    return over;
-}
-
-static bool is_over(struct front *f)
+static bool is_over(const struct front *f)
 {
     for (int i = 0; i < f->n; i++) {
         const struct front_child *k = &f->child[i];
-        if (k->state != CHILD_ENDED || front_stream_is_open(&k->out) ||
-            front_stream_is_open(&k->err))
+        if (k->state != CHILD_ENDED || k->out.fd >= 0 || k->err.fd >= 0)
             return false;
     }
-    return are_links_over(f);
+    return true;
 }
 
 static void flush(struct front *f)
@@ -487,10 +424,8 @@ static void run(struct front *f)
         int n = fill_fds(f);
         if (poll(f->fds, (nfds_t)n, patience_ms(f)) < 0 && errno != EINTR)
             (void)usleep(RETRY_US); /* no memory: what is readable stays so */
-        else {
+        else
             hear_children(f);
-            hear_links(f);
-        }
         hear_signals(f);
         look(f);
     }
@@ -559,7 +494,7 @@ static int init(struct front *f,
     rng_id(f->mark);
     if (find_self(f, err) < 0 || front_hosts_init(f, err) < 0)
         return -1;
-    f->fds = calloc((size_t)(f->n + f->links) * CHILD_FDS + 3, sizeof(*f->fds));
+    f->fds = calloc((size_t)f->n * CHILD_FDS + 3, sizeof(*f->fds));
     if (f->fds == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for the hosts");
     return 0;
@@ -593,7 +528,7 @@ int front_run(const struct conf *c,
     bool is_list = c->front.kind == CONF_FRONT_HOSTS; /* srun keeps limits */
     _Static_assert(RNG_ID_LEN == ORDERS_MARK_LEN, "a mark is such an id");
     if (init(&f, c, o, argc, argv, &err) < 0 ||
-        (is_list && front_child_room(f.n, f.links, &err) < 0) ||
+        (is_list && front_child_room(f.n, &err) < 0) ||
         take_signals(&f, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);

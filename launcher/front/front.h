@@ -10,9 +10,9 @@
  *     ddprun -+-- ssh a ~~~~~~ proxy -- ddprun (host a)
  *             `-- ssh b ~~~~~~ proxy -- ddprun (host b)
  *
- * Long lists are a tree (launcher/front/tree). It passes signals on, shows the
- * output of all, and ends with the status that the launchers have. If it dies,
- * whatever kills it, the proxies notice and end their launchers.
+ * It passes signals on, shows the output of all, and ends with the status that
+ * the launchers have. If it dies, whatever kills it, the proxies notice and end
+ * their launchers.
  */
 #ifndef LAUNCHER_FRONT_FRONT_H
 #define LAUNCHER_FRONT_FRONT_H

@@ -9,7 +9,6 @@
 #include "launcher/conf/conf.h"
 #include "launcher/front/child.h"
 #include "launcher/front/orders.h"
-#include "launcher/front/tree.h"
 #include "rendezvous/base/rng.h"
 
 /* Launchers that ended with another status than 0, or were lost. */
@@ -21,9 +20,6 @@ struct front_gone {
     bool few;         /* the others were ended */
 };
 
-/* The share of launch_timeout that a try through another host gets. */
-#define FRONT_THROUGH_SHARE 3
-
 struct front {
     struct front_gone gone;
     const struct conf *conf;
@@ -31,7 +27,7 @@ struct front {
     int argc;
     char *const *argv;
     char self[4096];
-    char mark[RNG_ID_LEN + 1];
+    char mark[RNG_ID_LEN + 1]; /* that proxies have */
     char folder[4096];
     struct console out, err;
     struct console *err_to; /* one of the two */
@@ -39,11 +35,7 @@ struct front {
     sigset_t before;
     struct front_child *child; /* n of them */
     int n;
-    struct front_link *link; /* `links` of them, to other hosts that connect to
-                                hosts; 0: none */
-    int links;
-    bool alone;         /* a host could not be reached through another one */
-    struct pollfd *fds; /* room for (n + links) * CHILD_FDS + 3 */
+    struct pollfd *fds; /* room for n * CHILD_FDS + 3 */
     int turn;           /* the stream that is read first */
     struct front_reports reports;
     int failed;        /* children of which no proxy said hello */
@@ -55,12 +47,10 @@ struct front {
     uint64_t moved;    /* ... and how much the consoles had taken then */
     int64_t beat_us;   /* when the next beat is due */
     int64_t ending_us; /* since when all are told to end; 0: not */
-    int ending_by;     /* ... by this signal */
-    int signo;         /* ... which came from outside; 0: none */
+    int signo;         /* ... by this signal from outside; 0: none */
     bool noticed;      /* ... by a notice: workers are asked before */
     int64_t ask_us;    /* when proxies are asked next */
     bool unreachable;  /* it is ended since hosts could not be reached */
-    int64_t over_us;   /* since when all children are over; 0: not yet */
 };
 
 __attribute__((format(printf, 2, 3))) void
@@ -69,7 +59,7 @@ front_say(struct front *f, const char *fmt, ...);
 /* Whether it is for a list of hosts, with a child for each. */
 bool front_is_list(const struct front *f);
 
-/* Makes the children, and the links; DDP_E_NOMEM. */
+/* Makes the children; DDP_E_NOMEM. */
 int front_hosts_init(struct front *f, struct ddp_err *err);
 void front_hosts_free(struct front *f);
 
@@ -87,13 +77,5 @@ void front_hosts_fail(struct front *f);
 
 /* A launcher is gone, with this status. */
 void front_hosts_lose(struct front *f, int status);
-
-/* A child that was not reached through another host: it is to be executed from
- * here. */
-void front_hosts_take_back(struct front *f, struct front_child *k);
-
-/* A child whose proxy lives, but not the link by which it was executed: another
- * connection is to be made, from here. */
-void front_hosts_again(struct front *f, struct front_child *k);
 
 #endif

@@ -10,7 +10,7 @@
 #define VERSION    1
 #define SIGNO_MAX  64
 
-static const char signal_word[] = "signal ", once_word[] = "once ";
+static const char signal_word[] = "signal ";
 
 /* -- the front end's half -------------------------------------------------- */
 
@@ -58,16 +58,11 @@ bool orders_put(struct buf *b, enum order_kind kind, int signo)
 {
     char line[ORDERS_LINE_MAX];
     ddp_assert(kind != ORDER_WRONG);
-    if (kind == ORDER_SIGNAL || kind == ORDER_ONCE)
-        (void)snprintf(line, sizeof(line), "%s%d\n",
-                       kind == ORDER_ONCE ? once_word : signal_word, signo);
+    if (kind == ORDER_SIGNAL)
+        (void)snprintf(line, sizeof(line), "%s%d\n", signal_word, signo);
     else
         (void)snprintf(line, sizeof(line), "%s\n",
-                       kind == ORDER_ASK     ? "ask"
-                       : kind == ORDER_HEARD ? "heard"
-                       : kind == ORDER_GONE  ? "gone"
-                       : kind == ORDER_OVER  ? "over"
-                                             : "beat");
+                       kind == ORDER_ASK ? "ask" : "beat");
     return buf_put(b, line, strlen(line)) == 0;
 }
 
@@ -104,7 +99,7 @@ int orders_read_line(struct orders_start *s, char *line, struct ddp_err *err)
     const char *mark = strsep(&next, " ");
     if (!is_mark(mark) || !take_number(&next, ORDERS_TIME_MAX, &beat) ||
         !take_number(&next, ORDERS_TIME_MAX, &grace) ||
-        !take_number(&next, ORDERS_HELD, &how) ||
+        !take_number(&next, ORDERS_STEP, &how) ||
         !take_number(&next, ORDERS_WORDS_MAX, &args) ||
         !take_number(&next, ORDERS_WORDS_MAX - args, &vars) ||
         !take_number(&next, ORDERS_BYTES_MAX, &bytes) || next != NULL ||
@@ -150,21 +145,13 @@ int orders_read_words(struct orders_start *s,
 enum order_kind orders_read(const char *line, int *signo)
 {
     int64_t n;
-    bool once = strncmp(line, once_word, strlen(once_word)) == 0;
-    const char *word = once ? once_word : signal_word;
     if (strcmp(line, "beat") == 0)
         return ORDER_BEAT;
     if (strcmp(line, "ask") == 0)
         return ORDER_ASK;
-    if (strcmp(line, "heard") == 0)
-        return ORDER_HEARD;
-    if (strcmp(line, "gone") == 0)
-        return ORDER_GONE;
-    if (strcmp(line, "over") == 0)
-        return ORDER_OVER;
-    if (strncmp(line, word, strlen(word)) != 0 ||
-        !opts_read_int(line + strlen(word), 1, SIGNO_MAX, &n))
+    if (strncmp(line, signal_word, strlen(signal_word)) != 0 ||
+        !opts_read_int(line + strlen(signal_word), 1, SIGNO_MAX, &n))
         return ORDER_WRONG;
     *signo = (int)n;
-    return once ? ORDER_ONCE : ORDER_SIGNAL;
+    return ORDER_SIGNAL;
 }

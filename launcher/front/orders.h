@@ -6,12 +6,8 @@
  *     ddprun-front 1 MARK BEAT_MS GRACE_MS HOW ARGS VARIABLES BYTES
  *     BYTES bytes: the folder, each argument and each variable, with NULs
  *     signal 15
- *     once 15
  *     beat
  *     ask
- *     heard
- *     gone
- *     over
  *
  * Standard input needs no port, no name and no secret: ssh, srun and their like
  * carry it, and its end is the end of the front end.
@@ -34,8 +30,6 @@
 enum orders_how {
     ORDERS_PLAIN,
     ORDERS_STEP, /* a scheduler may signal all processes here itself */
-    ORDERS_HELD, /* if the connection is lost, another one is waited for; and
-                    nothing is started until the hello was heard */
 };
 
 /* What to start, and how it is held. */
@@ -56,12 +50,7 @@ struct orders_start {
 enum order_kind {
     ORDER_BEAT,
     ORDER_SIGNAL,
-    ORDER_ONCE,  /* a signal, unless it was ordered before: that order may have
-                    been lost with a connection */
     ORDER_ASK,   /* whether it is there: a mark says so */
-    ORDER_HEARD, /* its hello was: of ORDERS_HELD */
-    ORDER_OVER,  /* its launcher's end was heard */
-    ORDER_GONE,  /* the front end is: of a hub, whose own connection ended */
     ORDER_WRONG, /* not a line of a front end's */
 };
 
@@ -72,7 +61,7 @@ enum order_kind {
 int orders_put_start(struct buf *b,
                      const struct orders_start *s,
                      struct ddp_err *err);
-/* `signo` of SIGNAL and ONCE. False: `b` is full, and unchanged. */
+/* `signo` of SIGNAL. False: `b` is full, and unchanged. */
 bool orders_put(struct buf *b, enum order_kind kind, int signo);
 
 /* -- the proxy's half ----------------------------------------------------- */

@@ -19,13 +19,6 @@
  * - The proxy's own copy of a signal is never passed on: who signals it signals
  *   the launcher as well (killall, a scheduler).
  * - Ctrl-Z at the front end: no beat is expected until SIGCONT.
- * - The connection goes through another host (ORDERS_HELD). It may be so slow
- *   that the front end gives it up and starts a second proxy from itself: the
- *   launcher is started once the hello was heard. It may be lost later: the
- *   launcher writes to pipes of ours, and another connection is waited for,
- *   AGAIN_HELD_US long (launcher/front/again). What waits to be said then goes
- *   there, and the launcher's end until the front end has heard it. A hub whose
- *   own connection has ended says "gone".
  */
 #include "launcher/front/proxy.h"
 
@@ -41,10 +34,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/front/again.h"
 #include "launcher/front/marks.h"
 #include "launcher/front/orders.h"
-#include "launcher/front/pump.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -55,7 +46,6 @@
 #define SAY_MS    1000 /* in one write, at most */
 #define RETRY_US  10000
 #define SIGNALS   65
-#define LAST_US   MONO_S /* for what a launcher left to hold a pipe */
 
 struct proxy {
     struct orders_start start;
@@ -64,20 +54,12 @@ struct proxy {
     char host[256];
     pid_t child; /* 0: it was reaped, or never started */
     int signal_fd;
-    sigset_t before;      /* what was blocked when we were started */
-    int64_t heard_us;     /* the last word of the front end */
-    bool paused;          /* none is expected */
-    bool gone;            /* the front end */
-    bool heard;           /* it has heard the hello */
-    bool over;            /* it has heard that the launcher ended */
-    int again_fd;         /* of ORDERS_HELD: where another connection comes */
-    int taken_fd;         /* whose streams these are; -1: those of the start */
-    bool fresh;           /* what was written to the one before is lost */
-    int64_t lost_us;      /* since when there is none; 0: there is */
-    struct pump pumps[2]; /* of ORDERS_HELD */
-    int64_t kill_us;      /* when the child is killed; MONO_NEVER */
+    sigset_t before;         /* what was blocked when we were started */
+    int64_t heard_us;        /* the last word of the front end */
+    bool paused;             /* none is expected */
+    bool gone;               /* the front end */
+    int64_t kill_us;         /* when the child is killed; MONO_NEVER */
     int64_t own_us[SIGNALS]; /* when such a signal came to us; 0: never */
-    bool ordered[SIGNALS];   /* by the front end */
     int64_t due_us[SIGNALS]; /* when an order is passed on; 0: none */
     char line[ORDERS_LINE_MAX];
     size_t line_len;
@@ -135,7 +117,6 @@ static int read_line(char *line, int64_t until_us, struct ddp_err *err)
                        "end's: it is too long");
 }
 
-/* 1: this is no proxy, but one is there (launcher/front/again). */
 static int read_start(struct proxy *p, struct ddp_err *err)
 {
     char line[ORDERS_LINE_MAX];
@@ -143,8 +124,6 @@ static int read_start(struct proxy *p, struct ddp_err *err)
     int64_t until_us = mono_now_us() + START_MS * MONO_MS;
     if (read_line(line, until_us, err) < 0)
         return -1;
-    if (again_read_line(line, s->mark))
-        return 1;
     if (orders_read_line(s, line, err) < 0)
         return -1;
     p->data = malloc(s->bytes);
@@ -219,9 +198,6 @@ __attribute__((noreturn)) static void run_child(const struct proxy *p,
         fatal(no_input, "cannot read /dev/null");
     if (set_variables(p) < 0)
         fatal(no_memory, "cannot set the variables");
-    for (int i = 0; i < 2; i++)
-        if (p->pumps[i].write >= 0 && pump_in_child(&p->pumps[i]) < 0)
-            fatal(no_memory, "cannot set the streams");
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &p->before, NULL);
     (void)execv("/proc/self/exe", p->start.args);
@@ -235,31 +211,9 @@ static int start_child(struct proxy *p)
     if (pid == 0)
         run_child(p, self);
     p->child = pid > 0 ? pid : 0;
-    for (int i = 0; i < 2; i++)
-        pump_started(&p->pumps[i]);
     if (pid < 0)
         log_warn("cannot start the launcher: fork");
     return pid < 0 ? -1 : 0;
-}
-
-/* Without them the connection is as good as any other. */
-static void prepare_again(struct proxy *p)
-{
-    p->again_fd = p->taken_fd = -1;
-    for (int i = 0; i < 2; i++)
-        p->pumps[i] = (struct pump){.from = -1, .write = -1};
-    if (p->start.how != ORDERS_HELD)
-        return;
-    p->again_fd = again_listen(p->start.mark);
-    if (p->again_fd >= 0 && pump_open(&p->pumps[0], STDOUT_FILENO) == 0 &&
-        pump_open(&p->pumps[1], STDERR_FILENO) == 0)
-        return;
-    log_warn("if the connection to %s is lost, its launcher ends", p->host);
-    if (p->again_fd >= 0)
-        (void)close(p->again_fd); /* nobody came */
-    p->again_fd = -1;
-    pump_close(&p->pumps[0]);
-    pump_close(&p->pumps[1]);
 }
 
 /* Before the hello: a host without the folder is one that cannot start. */
@@ -309,7 +263,6 @@ static bool is_own_recent(const struct proxy *p, int signo, int64_t now_us)
 static void order(struct proxy *p, int signo)
 {
     int64_t now_us = mono_now_us();
-    p->ordered[signo] = true;
     if (signo == SIGTSTP || signo == SIGCONT)
         p->paused = signo == SIGTSTP;
     if (is_own_recent(p, signo, now_us))
@@ -379,32 +332,6 @@ static void lose(struct proxy *p, const char *why)
     (void)kill(p->child, SIGCONT); /* it may be stopped by Ctrl-Z */
 }
 
-/* The connection is: another one may come. */
-static void lose_connection(struct proxy *p, const char *why)
-{
-    if (p->again_fd < 0)
-        lose(p, why);
-    else if (p->lost_us == 0)
-        p->lost_us = mono_now_us();
-}
-
-static void take_connection(struct proxy *p)
-{
-    char text[MARKS_MAX];
-    int fd = again_take(p->again_fd);
-    if (fd < 0)
-        return;
-    if (p->taken_fd >= 0)
-        (void)close(p->taken_fd); /* its connection is not this one's */
-    p->taken_fd = fd;
-    p->lost_us = 0;
-    p->line_len = 0;
-    p->fresh = true;
-    p->heard_us = mono_now_us();
-    size_t len = marks_write(text, p->start.mark, MARK_HELLO, 0, p->host);
-    (void)log_write(STDERR_FILENO, text, len, SAY_MS); /* a new one has room */
-}
-
 /* Nobody waits for this one: if it is not taken, other output is there. */
 static void say_here(const struct proxy *p)
 {
@@ -423,21 +350,8 @@ static void hear_line(struct proxy *p)
     case ORDER_ASK:
         say_here(p);
         return;
-    case ORDER_HEARD:
-        p->heard = true;
-        return;
-    case ORDER_GONE:
-        lose(p, "the connection through another host is closed");
-        return;
-    case ORDER_OVER:
-        p->over = true;
-        return;
     case ORDER_SIGNAL:
         order(p, signo);
-        return;
-    case ORDER_ONCE:
-        if (!p->ordered[signo])
-            order(p, signo);
         return;
     case ORDER_WRONG:
         lose(p, "it sent what is no order");
@@ -453,7 +367,7 @@ static void hear_front(struct proxy *p)
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (n <= 0)
-        lose_connection(p, "its connection is closed");
+        lose(p, "its connection is closed");
     for (ssize_t i = 0; i < n && !p->gone; i++) {
         p->line[p->line_len] = data[i] == '\n' ? '\0' : data[i];
         p->line_len = data[i] == '\n' ? 0 : p->line_len + 1;
@@ -468,84 +382,44 @@ static void hear_front(struct proxy *p)
 
 static int64_t silent_us(const struct proxy *p)
 {
-    if (p->start.beat_ms == 0 || p->paused || p->gone || p->lost_us != 0)
+    if (p->start.beat_ms == 0 || p->paused || p->gone)
         return MONO_NEVER;
     return p->heard_us + p->start.beat_ms * MONO_MS;
 }
 
 /* What is due by now. Returns when to look next: at once if the front end was
- * given up here, since whoever is to wait may have nothing to wait for then. */
+ * given up here, since the caller may have nothing to wait for then. */
 static int64_t look(struct proxy *p)
 {
     int64_t now_us = mono_now_us();
-    bool was_gone = p->gone;
-    if (now_us >= silent_us(p))
-        lose_connection(p, "no word came from it");
-    if (p->lost_us != 0 && now_us >= p->lost_us + AGAIN_HELD_US)
-        lose(p, "its connection is lost");
-    if (p->gone && !was_gone)
+    if (now_us >= silent_us(p)) {
+        lose(p, "no word came from it");
         return now_us;
+    }
     if (now_us >= p->kill_us) {
         (void)kill(p->child, SIGKILL); /* its workers die with it */
         p->kill_us = MONO_NEVER;
     }
-    int64_t next_us = pass_due(p, now_us);
-    if (p->lost_us != 0 && !p->gone)
-        next_us = mono_min(next_us, p->lost_us + AGAIN_HELD_US);
-    return mono_min(next_us, mono_min(silent_us(p), p->kill_us));
-}
-
-static void run_pumps(struct proxy *p, const struct pollfd fds[2])
-{
-    for (int i = 0; i < 2; i++) {
-        struct pump *u = &p->pumps[i];
-        if (fds[i].fd < 0 || fds[i].revents == 0)
-            continue;
-        if (u->len == 0)
-            (void)pump_read(u);
-        else if (!pump_write(u, false))
-            lose_connection(p, "its connection is closed");
-    }
-    for (int i = 0; i < 2 && p->gone; i++)
-        if (p->pumps[i].len > 0)
-            (void)pump_write(&p->pumps[i], true);
-}
-
-/* What is held waits for room, or for a connection. */
-static struct pollfd poll_pump(const struct proxy *p, const struct pump *u)
-{
-    if (u->len == 0)
-        return (struct pollfd){.fd = u->from, .events = POLLIN};
-    return (struct pollfd){.fd = p->lost_us == 0 && !p->gone ? u->to : -1,
-                           .events = POLLOUT};
+    return mono_min(pass_due(p, now_us), mono_min(silent_us(p), p->kill_us));
 }
 
 /* Waits for the front end, a signal, or room in `fd` (-1: none), and hears what
  * there is; until `next_us` at most. Returns whether `fd` is ready. */
 static bool wait_and_hear(struct proxy *p, int fd, int64_t next_us)
 {
-    struct pollfd fds[6] = {
+    struct pollfd fds[3] = {
         {.fd = p->signal_fd, .events = POLLIN},
-        {.fd = p->gone || p->lost_us != 0 ? -1 : STDIN_FILENO,
-         .events = POLLIN},
-        {.fd = p->lost_us != 0 ? -1 : fd, .events = POLLOUT},
-        {.fd = p->gone ? -1 : p->again_fd, .events = POLLIN},
-        poll_pump(p, &p->pumps[0]),
-        poll_pump(p, &p->pumps[1])};
+        {.fd = p->gone ? -1 : STDIN_FILENO, .events = POLLIN},
+        {.fd = fd, .events = POLLOUT}};
     int ms =
         next_us == MONO_NEVER ? -1 : (int)mono_ms_until(mono_now_us(), next_us);
-    if (poll(fds, 6, ms) < 0 && errno != EINTR) {
+    if (poll(fds, 3, ms) < 0 && errno != EINTR) {
         (void)usleep(RETRY_US); /* no memory: what is readable stays so */
         return false;
     }
     hear_signals(p);
-    run_pumps(p, &fds[4]);
     if (fds[1].revents != 0)
         hear_front(p);
-    if (fds[3].revents != 0) {
-        take_connection(p);
-        return false; /* `fd` may be another one now */
-    }
     return fds[2].revents != 0;
 }
 
@@ -555,33 +429,12 @@ static void say(struct proxy *p, enum mark_kind kind, int status)
     char text[MARKS_MAX];
     size_t len = marks_write(text, p->start.mark, kind, status, p->host);
     for (size_t done = 0; done < len && !p->gone;) {
-        p->fresh = false;
-        if (!wait_and_hear(p, STDERR_FILENO, look(p))) {
-            done = p->fresh ? 0 : done;
+        if (!wait_and_hear(p, STDERR_FILENO, look(p)))
             continue;
-        }
         ssize_t n = log_write(STDERR_FILENO, text + done, len - done, SAY_MS);
-        if (n < 0 && errno != EINTR && errno != EAGAIN) {
-            if (p->again_fd < 0)
-                return; /* nobody can read it */
-            lose_connection(p, "its connection is closed");
-        }
+        if (n < 0 && errno != EINTR && errno != EAGAIN)
+            return; /* nobody can read it */
         done += n > 0 ? (size_t)n : 0;
-    }
-}
-
-/* What the launcher wrote before it ended. */
-static void empty_pumps(struct proxy *p)
-{
-    int64_t until_us = mono_now_us() + LAST_US;
-    for (;;) {
-        bool held = p->pumps[0].len > 0 || p->pumps[1].len > 0;
-        bool open = p->pumps[0].from >= 0 || p->pumps[1].from >= 0;
-        if (held || pump_has_more(&p->pumps[0]) || pump_has_more(&p->pumps[1]))
-            until_us = mono_now_us() + LAST_US; /* until it is taken */
-        if ((!held && !open) || (!held && mono_now_us() >= until_us))
-            return;
-        (void)wait_and_hear(p, -1, mono_min(look(p), until_us));
     }
 }
 
@@ -590,28 +443,7 @@ static int watch(struct proxy *p)
     int status;
     while ((status = reap(p)) < 0)
         (void)wait_and_hear(p, -1, look(p));
-    empty_pumps(p);
     return status;
-}
-
-/* What was written may be lost with the connection: until it was heard. */
-static void say_end(struct proxy *p, int status)
-{
-    say(p, MARK_END, status);
-    while (p->again_fd >= 0 && !p->over && !p->gone) {
-        p->fresh = false;
-        (void)wait_and_hear(p, -1, look(p));
-        if (p->fresh)
-            say(p, MARK_END, status);
-    }
-}
-
-/* Whoever was not heard may have been replaced by another proxy: two launchers
- * on a host would be two nodes. */
-static void await_heard(struct proxy *p)
-{
-    while (p->start.how == ORDERS_HELD && !p->heard && !p->gone)
-        (void)wait_and_hear(p, -1, look(p));
 }
 
 int proxy_main(void)
@@ -620,21 +452,17 @@ int proxy_main(void)
     struct ddp_err err;
     (void)prctl(PR_SET_PDEATHSIG, 0); /* its end comes by stdin */
     (void)gethostname(p.host, sizeof(p.host) - 1);
-    int rc = read_start(&p, &err);
-    if (rc == 1)
-        return again_hand_over(p.start.mark);
-    if (rc < 0 || go_to_folder(&p, &err) < 0 || take_signals(&p, &err) < 0) {
+    if (read_start(&p, &err) < 0 || go_to_folder(&p, &err) < 0 ||
+        take_signals(&p, &err) < 0) {
         log_warnx("%s", err.text);
         return ddp_code_exit(err.code);
     }
-    prepare_again(&p);
     p.heard_us = mono_now_us();
     say(&p, MARK_HELLO, 0);
-    await_heard(&p);
     int status = ddp_code_exit(DDP_E_PEER);
     if (!p.gone)
         status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);
-    say_end(&p, status);
+    say(&p, MARK_END, status);
     free(p.data);
     free(p.words);
     return status;

@@ -27,40 +27,16 @@
 #define READ_PREFIXED 4096u /* each byte may be a line, with a prefix */
 #define RETRY_US      1000
 
-static void begin(struct front_stream *s,
-                  int fd,
-                  uint64_t id,
-                  struct console *to,
-                  int64_t now_us)
-{
-    ddp_assert(id > 0 && to != NULL);
-    *s = (struct front_stream){
-        .fd = fd, .fed = fd < 0, .id = id, .to = to, .prefix = ""};
-    buf_init(&s->held, STREAMS_HOLD + READ_MAX);
-    s->last_us = now_us;
-}
-
 void front_stream_open(struct front_stream *s,
                        int fd,
                        uint64_t id,
                        struct console *to,
                        int64_t now_us)
 {
-    ddp_assert(fd >= 0);
-    begin(s, fd, id, to, now_us);
-}
-
-void front_stream_open_fed(struct front_stream *s,
-                           uint64_t id,
-                           struct console *to,
-                           int64_t now_us)
-{
-    begin(s, -1, id, to, now_us);
-}
-
-bool front_stream_is_open(const struct front_stream *s)
-{
-    return s->fd >= 0 || s->fed;
+    ddp_assert(fd >= 0 && id > 0 && to != NULL);
+    *s = (struct front_stream){.fd = fd, .id = id, .to = to, .prefix = ""};
+    buf_init(&s->held, STREAMS_HOLD + READ_MAX);
+    s->last_us = now_us;
 }
 
 void front_stream_close(struct front_stream *s)
@@ -68,14 +44,13 @@ void front_stream_close(struct front_stream *s)
     if (s->fd >= 0)
         (void)close(s->fd); /* only read */
     s->fd = -1;
-    s->fed = false;
     buf_free(&s->held);
 }
 
 bool front_stream_wants(const struct front_stream *s)
 {
     /* Each line may get a prefix. */
-    return front_stream_is_open(s) && console_room(s->to) >= 2 * STREAMS_HOLD;
+    return s->fd >= 0 && console_room(s->to) >= 2 * STREAMS_HOLD;
 }
 
 /* -- showing --------------------------------------------------------------- */
@@ -157,8 +132,7 @@ static void show_new(struct front_stream *s, const char *data, size_t len)
 
 static void show_front(struct front_stream *s, size_t len)
 {
-    if (!s->muted)
-        show_new(s, (const char *)buf_head(&s->held), len);
+    show_new(s, (const char *)buf_head(&s->held), len);
     buf_take(&s->held, len);
 }
 
@@ -210,31 +184,6 @@ static ssize_t read_some(struct front_stream *s, size_t most)
     return n;
 }
 
-static void show_held(struct front_stream *s, int64_t now_us)
-{
-    s->last_us = now_us;
-    show_lines(s, false, false);
-    if (buf_len(&s->held) >= STREAMS_HOLD)
-        show_lines(s, true, false); /* what may be a mark stays */
-}
-
-void front_stream_feed(struct front_stream *s,
-                       const char *data,
-                       size_t len,
-                       int64_t now_us)
-{
-    ddp_assert(len <= STREAMS_FEED_MAX);
-    if (s->fed && buf_put(&s->held, data, len) == 0)
-        show_held(s, now_us); /* without memory it is lost */
-}
-
-void front_stream_end(struct front_stream *s)
-{
-    if (s->fed)
-        show_lines(s, true, true);
-    front_stream_close(s);
-}
-
 bool front_stream_read(struct front_stream *s, int64_t now_us)
 {
     if (!front_stream_wants(s)) {
@@ -249,7 +198,10 @@ bool front_stream_read(struct front_stream *s, int64_t now_us)
         front_stream_close(s);
         return false;
     }
-    show_held(s, now_us);
+    s->last_us = now_us;
+    show_lines(s, false, false);
+    if (buf_len(&s->held) >= STREAMS_HOLD)
+        show_lines(s, true, false); /* what may be a mark stays */
     return true;
 }
 
@@ -260,7 +212,7 @@ int64_t front_stream_quiet_us(const struct front_stream *s)
 
 int64_t front_stream_look(struct front_stream *s, int64_t now_us)
 {
-    bool open = front_stream_is_open(s);
+    bool open = s->fd >= 0;
     if (open && !front_stream_wants(s))
         s->full_us = now_us; /* what is in its pipe is not known */
     if (!open || buf_len(&s->held) == 0)

@@ -18,7 +18,6 @@
 
 #define STREAMS_HOLD     (64u * 1024u) /* bytes of a line that has no end yet */
 #define STREAMS_QUIET_US 100000        /* then it is shown without one */
-#define STREAMS_FEED_MAX 4096u
 
 /* Launchers on all hosts report a failure in the same words: the first report
  * is shown. To be zeroed. */
@@ -28,15 +27,13 @@ struct front_reports {
     int repeated;      /* how many others were not shown */
 };
 
-/* One pipe from a child, or what another process has read from one. */
+/* One pipe from a child. */
 struct front_stream {
-    int fd;             /* -1: there is none */
-    bool fed;           /* open without one: by front_stream_feed */
+    int fd;             /* -1: closed */
     uint64_t id;        /* above 0, as console's `mid` */
     struct console *to; /* borrowed */
     const char *mark;   /* of the proxies; NULL: none speak here. Borrowed */
     const char *prefix; /* before each line; "": nothing. Borrowed */
-    bool muted;         /* nothing is shown. The caller's */
     struct buf held;
     int64_t last_us;               /* when something came */
     int64_t full_us;               /* when it was last not read, since the
@@ -55,22 +52,6 @@ void front_stream_open(struct front_stream *s,
                        struct console *to,
                        int64_t now_us);
 void front_stream_close(struct front_stream *s);
-
-/* The same without a pipe: what it had is given piece by piece, each of
- * STREAMS_FEED_MAX bytes at most, and then its end. If it is closed, that does
- * nothing. */
-void front_stream_open_fed(struct front_stream *s,
-                           uint64_t id,
-                           struct console *to,
-                           int64_t now_us);
-void front_stream_feed(struct front_stream *s,
-                       const char *data,
-                       size_t len,
-                       int64_t now_us);
-void front_stream_end(struct front_stream *s);
-
-/* Whether more may come. */
-bool front_stream_is_open(const struct front_stream *s);
 
 /* Whether it should be read now: it is open, and the console has room. */
 bool front_stream_wants(const struct front_stream *s);

@@ -561,6 +561,20 @@ static int fill_in(struct opts *o, int id, struct ddp_err *err)
     return 0;
 }
 
+/* A variable of an option that is gone would be obeyed by nobody. */
+static int refuse_gone(const struct opts_table *t, struct ddp_err *err)
+{
+    for (const struct opts_gone *g = t->gone; g != NULL && g->name != NULL;
+         g++) {
+        const char *text = g->env != NULL ? getenv(g->env) : NULL;
+        if (text != NULL && text[0] != '\0')
+            return ddp_err_set(err, DDP_E_USAGE,
+                               "%s is set, but option --%s is gone: %s", g->env,
+                               g->name, g->instead);
+    }
+    return 0;
+}
+
 int opts_parse(struct opts *o,
                const struct opts_table *table,
                int argc,
@@ -574,6 +588,8 @@ int opts_parse(struct opts *o,
         return -1;
     if (o->ask != OPTS_ASK_RUN)
         return 0;
+    if (refuse_gone(table, err) < 0)
+        return -1;
     for (int id = 0; id < table->rows_len; id++) {
         if (!opts_given(o, id) && fill_in(o, id, err) < 0)
             return -1;

@@ -60,10 +60,12 @@ struct opts_row {
     const char *help;
 };
 
-/* An option of the release before. Who gives it is told what to do instead; the
- * row goes with the next release. */
+/* An option of the release before. A command line that gives the option, or an
+ * environment that has its variable, is refused with a sentence that says what
+ * to do instead; the row goes with the next release. */
 struct opts_gone {
     const char *name; /* with underscores */
+    const char *env;  /* its variable; NULL: it had none */
     const char *instead;
 };
 
@@ -90,7 +92,7 @@ struct opts_table {
     const char *const *keys; /* ends with NULL */
     const struct opts_row *rows;
     int rows_len;
-    const struct opts_gone *gone; /* ends with NULL, NULL; or NULL */
+    const struct opts_gone *gone; /* ends with a row of NULL; or NULL */
 };
 
 enum opts_source {

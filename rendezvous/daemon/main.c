@@ -36,9 +36,10 @@
 #include "rendezvous/base/opts_rows.h"
 
 static const struct opts_gone gone[] = {
-    {"max_share", "without a token (--token_file) whoever comes first can have "
-                  "all of --max_runs and --max_nodes"},
-    {NULL, NULL},
+    {"max_share", NULL,
+     "without a token (--token_file) whoever comes first can have "
+     "all of --max_runs and --max_nodes"},
+    {NULL, NULL, NULL},
 };
 
 static const struct opts_table table = {

@@ -1,18 +1,16 @@
 /* links: launcher/front/orders launcher/front/marks rendezvous/base/buf */
-/* links: launcher/front/frames */
 /* links: rendezvous/base/opts rendezvous/base/opts_help */
 /* links: rendezvous/base/opts_complete rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/log rendezvous/base/utf8 */
 /*
  * What comes to a proxy on its stdin: a first line, the words that it
  * announces, and orders; and what comes to a front end: output with marks in
- * it, and frames. Whatever is accepted must keep the bounds of the headers, and
+ * it. Whatever is accepted must keep the bounds of the headers, and
  * no byte of output is lost or shown twice.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/front/frames.h"
 #include "launcher/front/marks.h"
 #include "launcher/front/orders.h"
 #include "tests/fuzz/fuzz.h"
@@ -72,20 +70,6 @@ static void check_marks(const char *data, size_t len)
     }
 }
 
-static void check_frames(const char *data, size_t len)
-{
-    struct frame f;
-    size_t at = 0;
-    while (frames_find(data + at, len - at, MARK, &f)) {
-        ddp_assert(f.plain + f.used <= len - at && f.used > f.len);
-        ddp_assert(f.number >= 0 && f.number < FRAMES_NUMBERS);
-        ddp_assert(f.len <= FRAMES_DATA_MAX);
-        ddp_assert(f.data + f.len == data + at + f.plain + f.used);
-        at += f.plain + f.used;
-    }
-    ddp_assert(f.plain <= len - at);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char text[INPUT_MAX + 1], copy[INPUT_MAX + 1];
@@ -95,7 +79,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = '\0';
     memcpy(copy, text, size + 1);
     check_marks(text, size);
-    check_frames(text, size);
     check_start(copy, size);
     memcpy(copy, text, size + 1);
     check_orders(copy);

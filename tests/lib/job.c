@@ -1,7 +1,5 @@
-/* links: launcher/front/hosts launcher/front/tree launcher/front/hub */
-/* links: launcher/front/frames launcher/front/fan launcher/front/again */
-/* links: launcher/front/pump */
-/* links: launcher/front/front launcher/front/child launcher/front/command */
+/* links: launcher/front/hosts launcher/front/front launcher/front/child */
+/* links: launcher/front/command */
 /* links: launcher/front/orders launcher/front/marks launcher/front/streams */
 /* links: launcher/front/proxy launcher/output/console launcher/output/lines */
 /* links: rendezvous/base/buf rendezvous/base/open_files rendezvous/base/utc */
@@ -20,7 +18,6 @@
 
 #include "launcher/conf/options.h"
 #include "launcher/front/front.h"
-#include "launcher/front/hub.h"
 #include "launcher/front/proxy.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -125,13 +122,9 @@ void job_setup(void)
                                    " head -n 20000 >&2 ;;\n"
                                    "chatty*) echo a banner >&2 ;;\n"
                                    "gone*) rmdir \"$PWD\"; cd / ;;\n"
-                                   "late*) [ -z \"$HUB\" ] ||"
-                                   " { cat | setsid \"$@\" 2>&1 >&3 |"
-                                   " { sleep 60; cat >&2; }; exit; } 3>&1 ;;\n"
                                    "cut*) (sleep 1; kill -9 $$) & ;;\n"
                                    "esac\n"
                                    "unset A B\n"
-                                   "case $2 in *_hub) export HUB=1 ;; esac\n"
                                    "exec \"$@\"\n";
     conf_line_setup();
     int fd = open("stand-in", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
@@ -236,10 +229,6 @@ int job_role(int argc, char *argv[])
     if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0) {
         log_init("ddprun");
         return proxy_main();
-    }
-    if (argc == 2 && strcmp(argv[1], HUB_OPTION) == 0) {
-        log_init("ddprun");
-        return hub_main();
     }
     return strcmp(argv[0], "ddprun") == 0 ? job_launcher(argc, argv) : -1;
 }

@@ -2,7 +2,7 @@
 /* links: launcher/cluster/task_vars */
 /* links: launcher/front/marks launcher/output/console launcher/output/lines */
 /* links: launcher/conf/options tests/lib/hurt tests/lib/scratch BASE OPTS */
-/* links: rendezvous/base/open_files launcher/front/fan */
+/* links: rendezvous/base/open_files */
 /* libs: -luv -lcjson -ldl */
 /*
  * A command that a front end executes: it gets what is written to it, what it
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "launcher/front/child.h"
-#include "launcher/front/fan.h"
 #include "rendezvous/base/mono.h"
 #include "tests/lib/fault_case.h"
 #include "tests/lib/hurt.h"
@@ -455,18 +454,17 @@ START_TEST(test_streams_show_a_report_once)
 END_TEST
 
 /* Each number of hosts that is not too many, with a limit that is enough for
- * the pipes of the hosts alone: as many descriptors are polled as the limit
+ * their pipes alone: as many descriptors are polled as the limit
  * says. */
-START_TEST(test_child_room_is_enough_to_poll_hosts_and_links)
+START_TEST(test_child_room_is_enough_to_poll_all_hosts)
 {
     for (int hosts = 1; hosts <= 512; hosts++) {
         struct rlimit limit;
-        int links = fan_branches(hosts, 1);
-        rlim_t polled = (rlim_t)((hosts + links) * CHILD_FDS + 3);
+        rlim_t polled = (rlim_t)(hosts * CHILD_FDS + 3);
         ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-        limit.rlim_cur = (rlim_t)(hosts * CHILD_FDS + 32);
+        limit.rlim_cur = (rlim_t)(hosts * CHILD_FDS);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-        ck_assert_int_eq(front_child_room(hosts, links, NULL), 0);
+        ck_assert_int_eq(front_child_room(hosts, NULL), 0);
         ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
         ck_assert_uint_ge(limit.rlim_cur, polled);
     }
@@ -493,7 +491,7 @@ int main(void)
     tcase_add_test(t,
                    test_child_has_answered_if_something_came_or_may_have_come);
     tcase_add_test(t, test_streams_show_a_report_once);
-    tcase_add_test(t, test_child_room_is_enough_to_poll_hosts_and_links);
+    tcase_add_test(t, test_child_room_is_enough_to_poll_all_hosts);
     suite_add_tcase(s, t);
     tcase_add_test(
         faults,

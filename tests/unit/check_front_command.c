@@ -552,34 +552,6 @@ START_TEST(test_command_lines_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* The least list that is started as a tree; 0: none is. */
-static const struct {
-    const char *env, *line;
-    int fanout;
-} fanouts[] = {
-    {"", "--hosts=a prog", 32},
-    {"", "--hosts=a --launch_with=/opt/bin/ssh prog", 32},
-    {"PET_LAUNCH_WITH=\tssh\t-p\t2222", "--hosts=a prog", 32},
-    {"", "--hosts=a --launch_with=rsh prog", 0},
-    {"", "--hosts=a --launch_with=./ssh-wrapper prog", 0},
-    {"", "--hosts=a --launch_with=/opt/ssh/rsh prog", 0},
-    {"", "--hosts=a --launch_with=rsh --launch_fanout=8 prog", 8},
-    {"PET_LAUNCH_FANOUT=9", "--hosts=a --launch_with=rsh prog", 9},
-    {"", "--hosts=a --launch_fanout=0 prog", 0},
-};
-
-START_TEST(test_command_other_than_ssh_is_used_from_here_unless_said)
-{
-    struct conf c;
-    struct opts o;
-    struct ddp_err err = {.text = ""};
-    ck_assert_msg(parse(fanouts[_i].env, fanouts[_i].line, &c, &o, &err) == 0,
-                  "%s", err.text);
-    ck_assert_int_eq(c.front.fanout, fanouts[_i].fanout);
-    conf_free(&c);
-}
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("front_command");
@@ -602,9 +574,6 @@ int main(void)
     tcase_add_test(t, test_command_variables_make_no_front_end);
     tcase_add_loop_test(t, test_command_lines_that_cannot_be_are_refused, 0,
                         (int)(sizeof(wrong) / sizeof(wrong[0])));
-    tcase_add_loop_test(
-        t, test_command_other_than_ssh_is_used_from_here_unless_said, 0,
-        (int)(sizeof(fanouts) / sizeof(fanouts[0])));
     suite_add_tcase(s, t);
     return suite_run(s);
 }

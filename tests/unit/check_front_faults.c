@@ -1,7 +1,5 @@
-/* links: launcher/front/hosts launcher/front/tree launcher/front/hub */
-/* links: launcher/front/frames launcher/front/fan launcher/front/again */
-/* links: launcher/front/pump */
-/* links: launcher/front/front launcher/front/child launcher/front/command */
+/* links: launcher/front/hosts launcher/front/front launcher/front/child */
+/* links: launcher/front/command */
 /* links: launcher/front/orders launcher/front/marks launcher/front/streams */
 /* links: launcher/front/proxy launcher/output/console launcher/output/lines */
 /* links: tests/lib/conf_line tests/lib/words tests/lib/hurt */
@@ -22,7 +20,6 @@
 
 #include "launcher/conf/options.h"
 #include "launcher/front/front.h"
-#include "launcher/front/hub.h"
 #include "launcher/front/proxy.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/conf_line.h"
@@ -117,10 +114,6 @@ int main(int argc, char *argv[])
     if (argc == 2 && strcmp(argv[1], PROXY_OPTION) == 0) {
         log_init("ddprun");
         return proxy_main();
-    }
-    if (argc == 2 && strcmp(argv[1], HUB_OPTION) == 0) {
-        log_init("ddprun");
-        return hub_main();
     }
     if (strcmp(argv[0], "ddprun") == 0)
         return STATUS;

@@ -139,121 +139,6 @@ START_TEST(test_proxy_ends_if_nobody_hears_the_end)
 }
 END_TEST
 
-/* A proxy whose connection may be lost; `in_fd` and job_out_fd are then those
- * of another one, and the pid is that of the proxy. */
-static pid_t hold_and_lose(const char *verb)
-{
-    static const char again[] = "ddprun-front-again " MARK "\n";
-    start_launcher(0, 2, verb);
-    job_comes("\001" MARK " hello ");
-    tell("heard\n");
-    pid_t proxy = job_pid;
-    if (strcmp(verb, "exit") == 0)
-        job_comes("\001" MARK " end 0 ");
-    else
-        job_comes(" holds ");
-    (void)close(in_fd);
-    (void)close(job_out_fd);
-    start_proxy(again, sizeof(again) - 1);
-    job_comes("\001" MARK " hello ");
-    return proxy;
-}
-
-static void proxy_ended(pid_t pid, int want)
-{
-    int status;
-    ck_assert_int_eq(job_end(), 0); /* of the other connection */
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), want);
-    (void)close(in_fd);
-}
-
-/* The launcher is told and heard by the second connection. */
-START_TEST(test_proxy_takes_another_connection)
-{
-    pid_t proxy = hold_and_lose("hold");
-    tell("signal 10\n");
-    job_comes("rank 0 got 10\n");
-    tell("once 10\nonce 20\n");
-    job_comes("rank 0 got 20\n");
-    ck_assert_int_eq(job_count(" got 10\n"), 1);
-    tell("signal 15\n");
-    job_comes("rank 0 got 15\n");
-    job_comes("\001" MARK " end 143 ");
-    tell("over\n");
-    proxy_ended(proxy, 143);
-}
-END_TEST
-
-/* The end was written to a connection that was lost before it was heard. */
-START_TEST(test_proxy_says_the_end_until_it_was_heard)
-{
-    pid_t proxy = hold_and_lose("exit");
-    job_comes("\001" MARK " end 0 ");
-    tell("over\n");
-    proxy_ended(proxy, 0);
-}
-END_TEST
-
-/* Another one may have been started in its place. */
-START_TEST(test_proxy_that_was_not_heard_starts_nothing)
-{
-    start_launcher(0, 2, "hold");
-    job_comes("\001" MARK " hello ");
-    (void)usleep(300 * 1000);
-    tell("gone\n");
-    ck_assert_int_eq(job_end(), 77);
-    ck_assert_int_eq(job_count(" holds "), 0);
-    ck_assert_int_eq(job_count(" got "), 0);
-    (void)close(in_fd);
-}
-END_TEST
-
-/* Its hello was heard, and the connection lost before the word of that came. */
-START_TEST(test_proxy_is_told_by_another_connection_that_it_was_heard)
-{
-    static const char again[] = "ddprun-front-again " MARK "\n";
-    start_launcher(0, 2, "hold");
-    job_comes("\001" MARK " hello ");
-    pid_t proxy = job_pid;
-    (void)close(in_fd);
-    (void)close(job_out_fd);
-    start_proxy(again, sizeof(again) - 1);
-    job_comes("\001" MARK " hello ");
-    ck_assert_int_eq(job_count(" holds "), 0);
-    tell("heard\n");
-    job_comes(" holds ");
-    tell("signal 15\n");
-    job_comes("\001" MARK " end 143 ");
-    tell("over\n");
-    proxy_ended(proxy, 143);
-}
-END_TEST
-
-/* There is nothing to wait for. */
-START_TEST(test_proxy_whose_hub_lost_the_front_end_ends_its_launcher)
-{
-    start_launcher(0, 2, "hold");
-    tell("heard\n");
-    job_comes(" holds ");
-    tell("gone\n");
-    ck_assert_int_eq(job_end(), 143);
-    job_comes("the connection through another host is closed");
-    (void)close(in_fd);
-}
-END_TEST
-
-/* None of that mark is there. */
-START_TEST(test_proxy_that_is_not_there_takes_no_connection)
-{
-    static const char again[] = "ddprun-front-again " MARK "\n";
-    start_proxy(again, sizeof(again) - 1);
-    ck_assert_int_eq(job_end(), 77);
-    (void)close(in_fd);
-}
-END_TEST
-
 /* Nobody will read it. */
 START_TEST(test_proxy_waits_for_no_front_end_that_is_gone)
 {
@@ -410,14 +295,6 @@ int main(int argc, char *argv[])
     tcase_add_test(t, test_proxy_says_what_it_does);
     tcase_add_test(t, test_proxy_says_the_end_when_the_front_end_reads_again);
     tcase_add_test(t, test_proxy_ends_if_nobody_hears_the_end);
-    tcase_add_test(t, test_proxy_takes_another_connection);
-    tcase_add_test(t, test_proxy_says_the_end_until_it_was_heard);
-    tcase_add_test(t,
-                   test_proxy_whose_hub_lost_the_front_end_ends_its_launcher);
-    tcase_add_test(t, test_proxy_that_was_not_heard_starts_nothing);
-    tcase_add_test(t,
-                   test_proxy_is_told_by_another_connection_that_it_was_heard);
-    tcase_add_test(t, test_proxy_that_is_not_there_takes_no_connection);
     tcase_add_test(t, test_proxy_waits_for_no_front_end_that_is_gone);
     tcase_add_test(t, test_proxy_passes_on_an_order_that_comes_with_the_start);
     tcase_add_test(t, test_proxy_outlives_signals_that_a_launcher_can_take);

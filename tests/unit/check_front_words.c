@@ -109,7 +109,7 @@ static const char *const wrong_lines[] = {
     "ddprun-front 1 " MARK " 0 0 0 1 0",
     "ddprun-front 1 " MARK " 0 0 0 1 0 3 4",
     "ddprun-front 1 " MARK " 0 0 0 1 0 ",
-    "ddprun-front 1 " MARK " 0 0 3 1 0 3",
+    "ddprun-front 1 " MARK " 0 0 2 1 0 3",
     "ddprun-front 1 " MARK " -1 0 0 1 0 3",
     "ddprun-front 1 " MARK " 86400001 0 0 1 0 3",
     "ddprun-front 1 " MARK " 0 0 0 0 0 3",
@@ -169,8 +169,7 @@ START_TEST(test_orders_are_beats_and_signals)
 {
     static const char *const wrong[] = {"",          "beats",       "signal",
                                         "signal ",   "signal 0",    "signal 65",
-                                        "signal -1", "signal TERM", "BEAT",
-                                        "once",      "once 0"};
+                                        "signal -1", "signal TERM", "BEAT"};
     struct buf b;
     int signo = 0;
     buf_init(&b, 16);
@@ -181,13 +180,8 @@ START_TEST(test_orders_are_beats_and_signals)
     ck_assert_int_eq(memcmp(buf_head(&b), "beat\nsignal 15\n", 15), 0);
     ck_assert_int_eq(orders_read("beat", &signo), ORDER_BEAT);
     ck_assert_int_eq(orders_read("ask", &signo), ORDER_ASK);
-    ck_assert_int_eq(orders_read("heard", &signo), ORDER_HEARD);
-    ck_assert_int_eq(orders_read("gone", &signo), ORDER_GONE);
-    ck_assert_int_eq(orders_read("over", &signo), ORDER_OVER);
     ck_assert_int_eq(orders_read("signal 15", &signo), ORDER_SIGNAL);
     ck_assert_int_eq(signo, 15);
-    ck_assert_int_eq(orders_read("once 2", &signo), ORDER_ONCE);
-    ck_assert_int_eq(signo, 2);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         ck_assert_int_eq(orders_read(wrong[i], &signo), ORDER_WRONG);
     buf_free(&b);

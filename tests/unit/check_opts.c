@@ -52,8 +52,10 @@ static const char *const groups[] = {"First", "Second"};
 
 static const char *const replaced[] = {"n_procs", "name", "quiet", NULL};
 
-static const struct opts_gone gone[] = {{"old_size", "use --size"},
-                                        {NULL, NULL}};
+static const struct opts_gone gone[] = {
+    {"old_size", NULL, "use --size"},
+    {"old_form", "T_OLD_FORM", "use --shape"},
+    {NULL, NULL, NULL}};
 
 static const struct opts_table table = {
     .program = "prog",
@@ -203,6 +205,8 @@ static const struct {
     {"", "--hepl", "unknown option --hepl; did you mean --help?"},
     {"", "--vers", "unknown option --vers; did you mean --version?"},
     {"", "--old-size=3", "option --old-size is gone: use --size"},
+    {"T_OLD_FORM=3", "f",
+     "T_OLD_FORM is set, but option --old_form is gone: use --shape"},
     {"", "--elephant", "unknown option --elephant; see prog --help"},
     {"", "--=3", "unknown option --; see prog --help"},
     {"", "---", "unknown option ---; see prog --help"},
