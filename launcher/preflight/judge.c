@@ -2,10 +2,9 @@
  * What is wrong, in as few sentences as possible. One bad cable or firewall
  * makes many links bad, and 30 sentences about links would hide it.
  *
- * For each kind of fault, the worst first: if all links have it, there is one
- * sentence. Else a node to which all links have it is blamed, then a node from
- * which all links have it, and only the links that are left are named pair by
- * pair. `told` marks the links that are in a sentence.
+ * If no link of a network is good, there is one sentence. Else a node that
+ * reaches no other one is blamed, then each node that others do not reach, with
+ * the first of their reasons.
  *
  * Then what differs between nodes (MTU, versions, limits, clocks). What only
  * might cause trouble is a note; only a problem makes the preflight fail.
@@ -22,24 +21,51 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/opts.h"
 
-#define NAMES_MAX  6     /* in a sentence */
-#define VALUES_MAX 6     /* of one fact */
-#define IP_MAX     65535 /* loopback's MTU is more than a packet has */
+#define NAMES_MAX  6 /* in a sentence */
+#define VALUES_MAX 6 /* of one fact */
 #define CLOCK_US   MONO_S
 #define FILES_FEW  4096
-#define SHM_FEW    (INT64_C(1) << 30)
+#define SHM_FEW    1024 /* MiB */
+#define NOBODY     (-1)
+
+/* -- look-ups -------------------------------------------------------------- */
+
+int preflight_find(const struct preflight_report *r, int64_t rank)
+{
+    ddp_assert(r->n >= 0);
+    int low = 0, high = r->n;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        if (r->nodes[mid].rank < rank)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    ddp_assert(low >= 0 && low <= r->n);
+    return low < r->n && r->nodes[low].rank == rank ? low : -1;
+}
+
+const char *
+preflight_label(const struct preflight_report *r, int64_t rank, char label[80])
+{
+    int at = preflight_find(r, rank);
+    int same = 0;
+    for (int i = 0; at >= 0 && i < r->n; i++)
+        same += strcmp(r->nodes[i].fact[FACT_NAME],
+                       r->nodes[at].fact[FACT_NAME]) == 0;
+    if (at < 0)
+        (void)snprintf(label, 80, "node %" PRId64, rank);
+    else if (same == 1)
+        (void)snprintf(label, 80, "%.60s", r->nodes[at].fact[FACT_NAME]);
+    else
+        (void)snprintf(label, 80, "%.50s/%" PRId64,
+                       r->nodes[at].fact[FACT_NAME], rank);
+    return label;
+}
 
 /* -- sentences ------------------------------------------------------------- */
-
-struct judge {
-    const struct preflight_report *r;
-    struct preflight_findings *f;
-    enum preflight_net net;
-    int64_t good_rate;
-    const struct fault *fault;
-    bool *told; /* by link: it is in a sentence already */
-};
 
 __attribute__((format(printf, 3, 4))) static void
 find(struct preflight_findings *f, bool problem, const char *fmt, ...)
@@ -90,101 +116,73 @@ static const char *end_names(struct names *names)
 
 /* -- bad links ------------------------------------------------------------- */
 
-/* A way in which links are bad, and the words for all links, all links to a
- * node, all links from it, and both or one direction of a pair. */
-struct fault {
-    enum preflight_state state; /* PREFLIGHT_OK: connected, and slow */
-    const char *all, *to, *from, *both, *one;
-    const char *hint;
+/* Of one node: its links of which no sentence tells. */
+struct tally {
+    int out, out_bad, in, in_bad;
 };
 
-/* Links were read with both ends checked, so the node is there. */
-static const struct preflight_node *target(const struct judge *j,
-                                           const struct preflight_link *l)
+/* The links of one network. */
+struct judge {
+    const struct preflight_report *r;
+    struct preflight_findings *f;
+    enum preflight_net net;
+    bool *told;          /* by link: a sentence tells of it */
+    struct tally *tally; /* by node */
+};
+
+/* What is said of a bad link, of several that lead to one node, and of all of
+ * them; and what to look for, "": that depends on the errno. */
+static const struct {
+    const char *one, *some, *all, *hint;
+} words[PREFLIGHT_STATES] = {
+    [PREFLIGHT_NO] = {"cannot connect", "some nodes cannot connect to it",
+                      "no node can connect to it", ""},
+    [PREFLIGHT_MUTE] = {"no answer", "its probe does not answer",
+                        "its probe does not answer",
+                        "check whether two hosts have this address"},
+    [PREFLIGHT_STUCK] = {"large packets are lost",
+                         "large packets to it are lost",
+                         "large packets to it are lost",
+                         "a switch or an interface on the way has a smaller "
+                         "MTU and drops them silently"},
+};
+
+/* A connection that times out was dropped, one that is refused was answered: by
+ * a firewall, or by another machine with the same address. */
+static const char *hint_of(const struct preflight_link *l)
 {
-    int at = preflight_find(j->r, l->to);
-    ddp_assert(at >= 0);
-    return &j->r->nodes[at];
+    if (words[l->state].hint[0] != '\0')
+        return words[l->state].hint;
+    return l->code == ETIMEDOUT ? "check the firewall: workers use such ports"
+           : l->code == ECONNREFUSED
+               ? "check whether a firewall rejects it, or two hosts have this "
+                 "address"
+               : "check the route; --local_addr sets another address of a node";
 }
 
-static const char *target_addr(const struct judge *j,
-                               const struct preflight_link *l)
+static const char *reason_of(const struct preflight_link *l)
 {
-    const struct preflight_node *n = target(j, l);
-    const char *addr = n->place[j->net].addr;
-    return addr[0] != '\0' ? addr : n->place[PREFLIGHT_MASTER].addr;
+    return l->code == ETIMEDOUT      ? "timed out"
+           : l->code == ECONNREFUSED ? "refused"
+           : l->code == 0            ? "the peer closed the connection"
+                                     : strerror((int)l->code);
 }
 
-static bool is_bad(const struct judge *j, const struct preflight_link *l)
-{
-    if (j->fault->state == PREFLIGHT_OK)
-        return preflight_is_slow(l, j->good_rate);
-    return l->state == (int64_t)j->fault->state;
-}
-
-/* What was measured on this link. */
+/* What was seen of a link. Both ends of each link came. */
 static void
 clause(const struct judge *j, const struct preflight_link *l, char text[160])
 {
-    char is[PREFLIGHT_CELL], good[PREFLIGHT_CELL];
-    int port = (int)target(j, l)->port;
-    switch (j->fault->state) {
-    case PREFLIGHT_NO:
-        (void)snprintf(text, 160, "TCP to %s port %d: %.60s", target_addr(j, l),
-                       port, l->reason);
-        return;
-    case PREFLIGHT_MUTE:
-        (void)snprintf(text, 160, "at %s port %d: %.60s", target_addr(j, l),
-                       port, l->reason);
-        return;
-    case PREFLIGHT_STUCK:
+    const struct preflight_node *n = &j->r->nodes[preflight_find(j->r, l->to)];
+    const char *addr = preflight_addr(n, j->net);
+    if (l->state == PREFLIGHT_STUCK)
         (void)snprintf(text, 160,
-                       "small packets to %s arrive, those of the MTU of %d "
-                       "bytes do not",
-                       target_addr(j, l), (int)l->mtu);
-        return;
-    case PREFLIGHT_OK:
-        preflight_rate_text(l->rate, is);
-        preflight_rate_text(j->good_rate, good);
-        (void)snprintf(text, 160, "%s, while better links have %s", is, good);
-        return;
-    }
-    DDP_WRONG("state of a link");
-}
-
-/* The worst first: a link is blamed for one fault only. */
-static const struct fault faults[] = {
-    {PREFLIGHT_NO, "no node can connect to another",
-     "no node can connect to it", "it cannot connect to any node",
-     "cannot connect to each other", "cannot connect", ""},
-    {PREFLIGHT_MUTE, "no probe answers", "its probe does not answer",
-     "no probe answers it", "get no answer from each other", "no answer",
-     "check whether two hosts have this address"},
-    {PREFLIGHT_STUCK, "large packets are lost", "large packets to it are lost",
-     "its large packets are lost", "lose each other's large packets",
-     "large packets are lost",
-     "a switch or an interface on the way has a smaller MTU and drops them "
-     "silently"},
-    {PREFLIGHT_OK, "all links are slow", "all links to it are slow",
-     "all links from it are slow", "have slow links to each other", "slow",
-     "look for a bad cable, a busy link or a rate limit"},
-};
-#define FAULTS (sizeof(faults) / sizeof(faults[0]))
-
-/* What to look for. A connection that times out was dropped, one that is
- * refused was answered: by a firewall, or by another machine with the same
- * address. */
-static const char *hint_of(const struct judge *j,
-                           const struct preflight_link *l)
-{
-    if (j->fault->hint[0] != '\0')
-        return j->fault->hint;
-    if (l->code == ETIMEDOUT)
-        return "check the firewall: workers use such ports";
-    if (l->code == ECONNREFUSED)
-        return "check whether a firewall rejects it, or two hosts have this "
-               "address";
-    return "check the route; --local_addr sets another address of a node";
+                       "small packets to %.64s arrive, those of the MTU of "
+                       "%.8s bytes do not",
+                       addr, n->fact[FACT_MTU + (int)j->net]);
+    else
+        (void)snprintf(text, 160, "%s %.64s port %d: %.60s",
+                       l->state == PREFLIGHT_NO ? "TCP to" : "at", addr,
+                       preflight_port(n), reason_of(l));
 }
 
 /* Which network is meant, if there are two. */
@@ -193,153 +191,123 @@ static const char *way(const struct judge *j)
     return j->net == PREFLIGHT_NCCL ? " (by NCCL_SOCKET_IFNAME)" : "";
 }
 
-static bool
-is_open(const struct judge *j, int i, enum preflight_net net, bool *bad)
+/* Counts a link in, or with -1 out. */
+static void count(struct judge *j, const struct preflight_link *l, int by)
 {
-    const struct preflight_link *l = &j->r->links[i];
-    *bad = l->net == (int64_t)net && !j->told[i] && is_bad(j, l);
-    return l->net == (int64_t)net;
+    struct tally *from = &j->tally[preflight_find(j->r, l->from)];
+    struct tally *to = &j->tally[preflight_find(j->r, l->to)];
+    bool bad = l->state != PREFLIGHT_OK;
+    from->out += by;
+    from->out_bad += bad ? by : 0;
+    to->in += by;
+    to->in_bad += bad ? by : 0;
 }
 
-/* The node that a link leads to, or comes from. */
-static int64_t end_of(const struct preflight_link *l, bool to)
+/* The next bad link behind link `i`, from or to this rank, of which no sentence
+ * tells; the caller's sentence does so now. NULL: there is none. */
+static const struct preflight_link *
+next_bad(struct judge *j, int *i, int64_t from, int64_t to)
 {
-    return to ? l->to : l->from;
-}
-
-/* One sentence about all bad links to (or from) a node. */
-static void blame(struct judge *j, int64_t rank, bool to)
-{
-    const struct preflight_link *first = NULL;
-    struct names names = {.n = 0};
-    char label[80], what[160];
-    for (int i = 0; i < j->r->links_len; i++) {
-        const struct preflight_link *l = &j->r->links[i];
-        bool bad;
-        if (!is_open(j, i, j->net, &bad) || !bad || end_of(l, to) != rank)
+    while (++*i < j->r->links_len) {
+        const struct preflight_link *l = &j->r->links[*i];
+        if (l->net != (int64_t)j->net || l->state == PREFLIGHT_OK ||
+            j->told[*i] || (l->from != from && l->to != to))
             continue;
-        j->told[i] = true;
-        first = first == NULL ? l : first;
-        add_node(&names, j->r, end_of(l, !to));
+        j->told[*i] = true;
+        count(j, l, -1);
+        return l;
     }
-    ddp_assert(first != NULL);
+    return NULL;
+}
+
+static void blame_source(struct judge *j, int64_t rank)
+{
+    char label[80], what[160];
+    struct names names = {.n = 0};
+    int i = -1;
+    const struct preflight_link *first = next_bad(j, &i, rank, NOBODY), *l;
     clause(j, first, what);
-    find(j->f, true, "node %s: %s%s: %s%s, %s %s; %s",
-         preflight_label(j->r, rank, label), to ? j->fault->to : j->fault->from,
-         way(j), to ? "" : "for example ", what, to ? "from" : "to",
-         end_names(&names), hint_of(j, first));
+    for (l = first; l != NULL; l = next_bad(j, &i, rank, NOBODY))
+        add_node(&names, j->r, l->to);
+    find(j->f, true,
+         "node %s: it reaches no other node%s: for example %s, to %s; %s",
+         preflight_label(j->r, rank, label), way(j), what, end_names(&names),
+         hint_of(first));
 }
 
-/* Blames the nodes to which (or from which) all links are bad. */
-static void blame_nodes(struct judge *j, bool to)
+static void blame_target(struct judge *j, int64_t rank, const struct tally *t)
 {
-    int *all = calloc((size_t)j->r->n + 1, sizeof(*all));
-    int *bads = calloc((size_t)j->r->n + 1, sizeof(*bads));
-    ddp_assert(all != NULL && bads != NULL);
-    for (int i = 0; i < j->r->links_len; i++) {
-        bool bad;
-        int at = preflight_find(j->r, end_of(&j->r->links[i], to));
-        if (!is_open(j, i, j->net, &bad) || at < 0 || j->told[i])
-            continue; /* it has a worse fault, and no verdict on this one */
-        all[at]++;
-        bads[at] += bad;
-    }
-    for (int i = 0; i < j->r->n; i++)
-        if (bads[i] >= 2 && bads[i] == all[i])
-            blame(j, j->r->nodes[i].rank, to);
-    free(all);
-    free(bads);
-}
-
-/* The bad link in the other direction, so that one sentence has both; -1: none.
- */
-static int find_back(const struct judge *j, int i)
-{
-    const struct preflight_link *l = &j->r->links[i];
-    for (int k = i + 1; k < j->r->links_len; k++) {
-        const struct preflight_link *back = &j->r->links[k];
-        bool bad;
-        if (back->from == l->to && back->to == l->from &&
-            is_open(j, k, j->net, &bad) && bad)
-            return k;
-    }
-    return -1;
-}
-
-static void blame_pair(struct judge *j, int i)
-{
-    const struct preflight_link *l = &j->r->links[i];
-    int back = find_back(j, i);
-    char from[80], to[80], what[160];
-    preflight_label(j->r, l->from, from);
-    preflight_label(j->r, l->to, to);
-    clause(j, l, what);
-    j->told[i] = true;
-    if (back >= 0)
-        j->told[back] = true;
-    if (back >= 0)
-        find(j->f, true, "%s and %s %s%s: %s; %s", from, to, j->fault->both,
-             way(j), what, hint_of(j, l));
+    char label[80], what[160];
+    struct names names = {.n = 0};
+    bool all = t->in == t->in_bad;
+    int i = -1, n = t->in_bad;
+    const struct preflight_link *first = next_bad(j, &i, NOBODY, rank), *l;
+    clause(j, first, what);
+    preflight_label(j->r, rank, label);
+    for (l = first; l != NULL; l = next_bad(j, &i, NOBODY, rank))
+        add_node(&names, j->r, l->from);
+    if (n == 1)
+        find(j->f, true, "%s -> %s: %s%s: %s; %s", end_names(&names), label,
+             words[first->state].one, way(j), what, hint_of(first));
     else
-        find(j->f, true, "%s -> %s: %s%s: %s; %s", from, to, j->fault->one,
-             way(j), what, hint_of(j, l));
+        find(j->f, true, "node %s: %s%s: %s, from %s; %s", label,
+             all ? words[first->state].all : words[first->state].some, way(j),
+             what, end_names(&names), hint_of(first));
 }
 
-/* If all links are bad in the same way: one sentence, with an example. */
+/* If no link is good: one sentence, with an example. */
 static bool blame_all(struct judge *j)
 {
-    const struct preflight_link *first = NULL;
-    int n = 0;
-    for (int i = 0; i < j->r->links_len; i++) {
-        bool bad;
-        if (!is_open(j, i, j->net, &bad))
-            continue;
-        if (!bad)
-            return false;
-        n++;
-        first = first == NULL ? &j->r->links[i] : first;
-    }
-    if (n <= 2)
-        return false;
     char from[80], what[160];
+    const struct preflight_link *first = NULL;
+    int bad = 0;
+    for (int i = 0; i < j->r->links_len; i++) {
+        const struct preflight_link *l = &j->r->links[i];
+        if (l->net != (int64_t)j->net)
+            continue;
+        if (l->state == PREFLIGHT_OK)
+            return false;
+        first = bad++ == 0 ? l : first;
+    }
+    if (bad <= 2)
+        return false;
     clause(j, first, what);
-    find(j->f, true, "%s%s: for example from %s: %s; %s", j->fault->all, way(j),
-         preflight_label(j->r, first->from, from), what, hint_of(j, first));
+    find(j->f, true, "no node reaches another%s: for example from %s: %s; %s",
+         way(j), preflight_label(j->r, first->from, from), what,
+         hint_of(first));
     return true;
 }
 
-static void judge_fault(struct judge *j)
+static void judge_net(struct judge *j)
 {
     if (blame_all(j))
         return;
-    blame_nodes(j, true);
-    blame_nodes(j, false);
-    for (int i = 0; i < j->r->links_len; i++) {
-        bool bad;
-        if (!is_open(j, i, j->net, &bad) || !bad)
-            continue;
-        if (j->f->n == PREFLIGHT_FINDINGS_MAX)
-            j->f->problems++; /* counted only: the list is full */
-        else
-            blame_pair(j, i);
-    }
+    memset(j->tally, 0, (size_t)j->r->n * sizeof(*j->tally));
+    for (int i = 0; i < j->r->links_len; i++)
+        if (j->r->links[i].net == (int64_t)j->net)
+            count(j, &j->r->links[i], 1);
+    for (int i = 0; i < j->r->n; i++)
+        if (j->tally[i].out >= 2 && j->tally[i].out_bad == j->tally[i].out)
+            blame_source(j, j->r->nodes[i].rank);
+    for (int i = 0; i < j->r->n; i++)
+        if (j->tally[i].in_bad > 0)
+            blame_target(j, j->r->nodes[i].rank, &j->tally[i]);
 }
 
 static void judge_links(const struct preflight_report *r,
                         struct preflight_findings *f)
 {
-    ddp_assert(r->links_len >= 0 && (r->links != NULL || r->links_len == 0));
     struct judge j = {.r = r, .f = f};
+    ddp_assert(r->links_len >= 0 && (r->links != NULL || r->links_len == 0));
     j.told = calloc((size_t)r->links_len + 1, sizeof(*j.told));
-    ddp_assert(j.told != NULL);
-    for (size_t k = 0; k < FAULTS; k++)
-        for (int net = 0; net < PREFLIGHT_NETS; net++) {
-            j.fault = &faults[k];
-            j.net = (enum preflight_net)net;
-            j.good_rate = preflight_good_rate(r, j.net);
-            judge_fault(&j);
-        }
+    j.tally = calloc((size_t)r->n + 1, sizeof(*j.tally));
+    ddp_assert(j.told != NULL && j.tally != NULL);
+    for (int net = 0; net < PREFLIGHT_NETS; net++) {
+        j.net = (enum preflight_net)net;
+        judge_net(&j);
+    }
     free(j.told);
+    free(j.tally);
 }
 
 /* -- nodes ----------------------------------------------------------------- */
@@ -350,7 +318,7 @@ static void judge_missing(const struct preflight_report *r,
                           struct preflight_findings *f)
 {
     struct names names = {.n = 0};
-    char text[PREFLIGHT_CELL];
+    char text[24];
     for (int64_t rank = 0; r->n < r->world && rank < r->world; rank++) {
         if (preflight_find(r, rank) >= 0)
             continue;
@@ -371,60 +339,58 @@ static void judge_mtu(const struct preflight_report *r,
                       struct preflight_findings *f,
                       enum preflight_net net)
 {
-    int64_t most = 0; /* the MTU of most nodes; the larger one if two tie */
+    const int mtu = FACT_MTU + (int)net;
+    const char *most = ""; /* that of most nodes; of two, the first */
     int votes = 0;
     for (int i = 0; i < r->n; i++) {
-        int64_t mtu = r->nodes[i].place[net].mtu;
+        const char *value = r->nodes[i].fact[mtu];
         int same = 0;
-        for (int k = 0; mtu > 0 && k < r->n; k++)
-            same += r->nodes[k].place[net].mtu == mtu;
-        if (same > votes || (same == votes && mtu > most)) {
-            votes = same;
-            most = mtu;
-        }
+        for (int k = 0; value[0] != '\0' && k < r->n; k++)
+            same += strcmp(r->nodes[k].fact[mtu], value) == 0;
+        most = same > votes ? value : most;
+        votes = same > votes ? same : votes;
     }
     for (int i = 0; i < r->n; i++) {
-        const struct preflight_place *p = &r->nodes[i].place[net];
+        const struct preflight_node *n = &r->nodes[i];
         char label[80];
-        if (p->mtu > 0 && p->mtu != most)
+        if (n->fact[mtu][0] != '\0' && strcmp(n->fact[mtu], most) != 0)
             find(f, true,
-                 "node %s: the MTU of %s is %" PRId64 ", on %s it is %" PRId64
-                 "; make them equal",
-                 preflight_label(r, r->nodes[i].rank, label), p->iface, p->mtu,
+                 "node %s: the MTU of %.15s is %.8s, on %s it is %.8s; make "
+                 "them equal",
+                 preflight_label(r, n->rank, label),
+                 n->fact[FACT_IFACE + (int)net], n->fact[mtu],
                  votes > 1 ? "the others" : "another node", most);
     }
 }
 
-static int64_t own_mtu(const struct preflight_report *r,
-                       const struct preflight_link *l)
+static int by_size(const void *a, const void *b)
 {
-    ddp_assert(preflight_find(r, l->from) >= 0);
-    ddp_assert(l->net >= 0 && l->net < PREFLIGHT_NETS);
-    return r->nodes[preflight_find(r, l->from)].place[l->net].mtu;
+    int64_t x, y;
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return (x > y) - (x < y);
 }
 
-/* The kernel has learned that the path has a smaller MTU than the interface. */
-static void judge_path(const struct preflight_report *r,
-                       struct preflight_findings *f)
+/* The median; of two middle ones that nearer to 0, so that with one wrong clock
+ * among three nodes the other two count as right. */
+bool preflight_clock(const struct preflight_report *r,
+                     int64_t rank,
+                     int64_t *ahead_us)
 {
-    const struct preflight_link *first = NULL;
+    int64_t *ahead = calloc((size_t)r->links_len + 1, sizeof(*ahead));
     int n = 0;
-    for (int i = 0; i < r->links_len; i++) {
-        const struct preflight_link *l = &r->links[i];
-        if (l->state != PREFLIGHT_OK || l->mtu <= 0 || l->mtu >= IP_MAX ||
-            own_mtu(r, l) <= l->mtu)
-            continue;
-        first = first == NULL ? l : first;
-        n++;
-    }
-    char from[80], to[80];
-    if (first != NULL)
-        find(f, false,
-             "%s -> %s: only packets up to %" PRId64 " bytes pass, but the MTU "
-             "of the interface is %" PRId64 "%s",
-             preflight_label(r, first->from, from),
-             preflight_label(r, first->to, to), first->mtu, own_mtu(r, first),
-             n > 1 ? "; other links have the same problem" : "");
+    ddp_assert(ahead != NULL);
+    for (int i = 0; i < r->links_len; i++)
+        if (r->links[i].from == rank && (r->links[i].state == PREFLIGHT_OK ||
+                                         r->links[i].state == PREFLIGHT_STUCK))
+            ahead[n++] = -r->links[i].clock_us;
+    qsort(ahead, (size_t)n, sizeof(*ahead), by_size);
+    if (n > 0)
+        *ahead_us = ahead[n / 2];
+    if (n > 0 && n % 2 == 0 && llabs(ahead[n / 2 - 1]) < llabs(*ahead_us))
+        *ahead_us = ahead[n / 2 - 1];
+    free(ahead);
+    return n > 0;
 }
 
 /* A note only: ddprun compares no clocks of hosts, but logs do. If no link saw
@@ -451,55 +417,29 @@ static void judge_clocks(const struct preflight_report *r,
 
 /* -- what should be the same ----------------------------------------------- */
 
-#define FACT(field)                                                            \
-    static const char *text_of_##field(const struct preflight_node *n,         \
-                                       char scratch[64])                       \
-    {                                                                          \
-        (void)scratch;                                                         \
-        return n->field;                                                       \
-    }
-FACT(version)
-FACT(kernel)
-FACT(driver)
-FACT(nccl)
-FACT(gpus)
-FACT(ifname)
-
-static const char *text_of_files(const struct preflight_node *n,
-                                 char scratch[64])
-{
-    if (n->files < 0)
-        return "unlimited";
-    (void)snprintf(scratch, 64, "%" PRId64, n->files);
-    return scratch;
-}
-
-const struct preflight_fact preflight_facts[] = {
-    {"ddprun", true, text_of_version},
-    {"kernel", false, text_of_kernel},
-    {"driver", false, text_of_driver},
-    {"NCCL", true, text_of_nccl},
-    {"GPUs", false, text_of_gpus},
-    {"open files", false, text_of_files},
-    {"NCCL_SOCKET_IFNAME", false, text_of_ifname},
+const struct preflight_title preflight_titles[PREFLIGHT_TITLES] = {
+    {FACT_VERSION, "ddprun", true},
+    {FACT_KERNEL, "kernel", false},
+    {FACT_DRIVER, "driver", false},
+    {FACT_NCCL, "NCCL", true},
+    {FACT_GPUS, "GPUs", false},
+    {FACT_FILES, "open files", false},
+    {FACT_IFNAME, "NCCL_SOCKET_IFNAME", false},
 };
-const int preflight_facts_len =
-    (int)(sizeof(preflight_facts) / sizeof(preflight_facts[0]));
 
 /* Appends one value and the nodes that have it. */
 static void add_value(const struct preflight_report *r,
-                      const struct preflight_fact *fact,
+                      enum preflight_fact fact,
                       const char *value,
                       char *text,
                       size_t size)
 {
     struct names names = {.n = 0};
-    char scratch[64];
     size_t used = strlen(text);
     for (int i = 0; i < r->n; i++)
-        if (strcmp(fact->text(&r->nodes[i], scratch), value) == 0)
+        if (strcmp(r->nodes[i].fact[fact], value) == 0)
             add_node(&names, r, r->nodes[i].rank);
-    (void)snprintf(text + used, size - used, "%s%s", used > 0 ? "; " : "",
+    (void)snprintf(text + used, size - used, "%s%.120s", used > 0 ? "; " : "",
                    value[0] != '\0' ? value : "none");
     used = strlen(text);
     if (names.n < r->n)
@@ -507,24 +447,23 @@ static void add_value(const struct preflight_report *r,
 }
 
 int preflight_spread(const struct preflight_report *r,
-                     const struct preflight_fact *fact,
+                     enum preflight_fact fact,
                      char *text,
                      size_t size)
 {
-    char values[VALUES_MAX][128];
+    const char *values[VALUES_MAX];
     int n = 0, some = 0;
     text[0] = '\0';
     for (int i = 0; i < r->n && n < VALUES_MAX; i++) {
-        char scratch[64];
-        const char *value = fact->text(&r->nodes[i], scratch);
+        const char *value = r->nodes[i].fact[fact];
         bool known = false;
         for (int k = 0; k < n; k++)
             known |= strcmp(values[k], value) == 0;
         if (known)
             continue;
-        (void)snprintf(values[n], sizeof(values[n]), "%s", value);
-        add_value(r, fact, values[n++], text, size);
+        add_value(r, fact, value, text, size);
         some += value[0] != '\0';
+        values[n++] = value;
     }
     return some;
 }
@@ -532,14 +471,22 @@ int preflight_spread(const struct preflight_report *r,
 static void judge_facts(const struct preflight_report *r,
                         struct preflight_findings *f)
 {
-    for (int i = 0; i < preflight_facts_len; i++) {
-        const struct preflight_fact *fact = &preflight_facts[i];
+    for (int i = 0; i < PREFLIGHT_TITLES; i++) {
+        const struct preflight_title *t = &preflight_titles[i];
         char text[360];
-        int values = preflight_spread(r, fact, text, sizeof(text));
+        int values = preflight_spread(r, t->fact, text, sizeof(text));
         if (values > 1 || (values == 1 && strchr(text, ';') != NULL))
-            find(f, fact->problem && values > 1,
-                 "%s: not the same on all nodes: %s", fact->title, text);
+            find(f, t->problem && values > 1,
+                 "%s: not the same on all nodes: %s", t->title, text);
     }
+}
+
+/* Whether the node has a number there, and one that is less. */
+static bool
+is_below(const struct preflight_node *n, enum preflight_fact fact, int64_t most)
+{
+    int64_t number;
+    return opts_read_int(n->fact[fact], 0, INT64_MAX, &number) && number < most;
 }
 
 /* Limits that are large enough to start and too small for a real job. */
@@ -549,9 +496,9 @@ static void judge_limits(const struct preflight_report *r,
     struct names files = {.n = 0}, shm = {.n = 0};
     for (int i = 0; i < r->n; i++) {
         const struct preflight_node *n = &r->nodes[i];
-        if (n->files >= 0 && n->files < FILES_FEW)
+        if (is_below(n, FACT_FILES, FILES_FEW))
             add_node(&files, r, n->rank);
-        if (n->shm < SHM_FEW)
+        if (n->fact[FACT_SHM][0] == '\0' || is_below(n, FACT_SHM, SHM_FEW))
             add_node(&shm, r, n->rank);
     }
     if (files.n > 0)
@@ -574,16 +521,15 @@ void preflight_judge(const struct preflight_report *r,
     judge_missing(r, f);
     for (int i = 0; i < r->n; i++) {
         char label[80];
-        if (r->nodes[i].problem[0] != '\0')
+        if (r->nodes[i].fact[FACT_PROBLEM][0] != '\0')
             find(f, true, "node %s: %s",
                  preflight_label(r, r->nodes[i].rank, label),
-                 r->nodes[i].problem);
+                 r->nodes[i].fact[FACT_PROBLEM]);
     }
     judge_links(r, f);
     for (int net = 0; net < PREFLIGHT_NETS; net++)
         judge_mtu(r, f, (enum preflight_net)net);
     judge_facts(r, f);
-    judge_path(r, f);
     judge_clocks(r, f);
     judge_limits(r, f);
     ddp_assert(f->n <= f->problems + f->notes);

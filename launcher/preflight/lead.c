@@ -1,10 +1,10 @@
 /*
- * Rank 0 of a preflight: gathers the data of all nodes, tells them who came,
- * adds up what they measured, has slow links measured again, judges and prints.
+ * Rank 0 of a preflight: gathers the data of all nodes, tells them which nodes
+ * came, adds up which ones each reaches, judges and prints.
  *
  * Nodes that do not reach the store in GATHER_US are left out, and named as
- * missing. If the measurement fails half way (a node died, SIGTERM) rank 0
- * judges and prints what it has. It ends with PREFLIGHT's status if there is a
+ * missing. If that fails half way (a node died, SIGTERM) rank 0 judges and
+ * prints what it has. It ends with PREFLIGHT's status if there is a
  * problem, or with UNREACHABLE if a node is missing: that status costs a
  * restart, and in the second round the missing node reports why (preflight.h).
  */
@@ -13,11 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/preflight/io.h"
-#include "launcher/preflight/link.h"
-#include "launcher/preflight/pairing.h"
 #include "launcher/preflight/preflight.h"
 #include "launcher/preflight/probe.h"
+#include "launcher/preflight/reach.h"
 #include "launcher/preflight/report.h"
 #include "rendezvous/base/log.h"
 
@@ -55,114 +53,58 @@ static char *list_ranks(const struct preflight_report *r)
     return text;
 }
 
-/* Slow links are measured again, since something else may have used the line.
- * Rank 0 makes the list. */
-static int tell_again(struct probe *p,
-                      const struct preflight_report *r,
+/* The links that a node tried. Links that are damaged, or to a node that did
+ * not come, end the gathering: the judge looks up their ends. */
+static int read_links(struct probe *p,
+                      struct preflight_report *r,
+                      int rank,
                       struct ddp_err *err)
 {
-    struct preflight_link again[AGAIN_MAX];
-    int n = 0;
     char key[PROBE_KEY_MAX];
-    for (int net = 0; net < PREFLIGHT_NETS; net++) {
-        int64_t good = preflight_good_rate(r, (enum preflight_net)net);
-        for (int i = 0; i < r->links_len && n < AGAIN_MAX; i++)
-            if (r->links[i].net == net && preflight_is_slow(&r->links[i], good))
-                again[n++] = r->links[i];
-    }
-    return probe_tell_own(p, probe_key(key, "again"),
-                          preflight_links_text(again, n), err);
+    char *text = NULL;
+    int first = r->links_len, most = PREFLIGHT_NETS * reach_steps(r->n);
+    if (store_client_text(&p->store, probe_key(key, "links/%d", rank), &text,
+                          p->end_us, err) != 0)
+        return -1;
+    bool good = preflight_links_read(r->links, &r->links_len, most, rank, text);
+    free(text);
+    for (int k = first; good && k < r->links_len; k++)
+        good = preflight_find(r, r->links[k].to) >= 0;
+    if (good)
+        return 0;
+    r->links_len = first; /* what came before is judged */
+    return ddp_err_set(err, DDP_E_PROTO, "the results of node %d are damaged",
+                       rank);
 }
 
-/* Reads the links that each node measured. A result that is damaged, or names a
- * node that did not come, ends the measurement: the tables index by it. */
 static int
 gather_links(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
+    size_t most = (size_t)PREFLIGHT_NETS * (size_t)reach_steps(r->n);
     ddp_assert(r->links == NULL && r->links_len == 0);
-    int most = PREFLIGHT_NETS * pairing_rounds(r->n);
-    r->links = calloc((size_t)most * (size_t)r->n + 1, sizeof(*r->links));
+    r->links = calloc(most * (size_t)r->n + 1, sizeof(*r->links));
     if (r->links == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for links");
-    for (int i = 0; i < r->n; i++) {
-        char key[PROBE_KEY_MAX];
-        char *text = NULL;
-        int64_t rank = r->nodes[i].rank;
-        int first = r->links_len;
-        if (store_client_text(&p->store, probe_key(key, "links/%d", (int)rank),
-                              &text, p->end_us, err) != 0)
+    for (int i = 0; i < r->n; i++)
+        if (read_links(p, r, r->nodes[i].rank, err) != 0)
             return -1;
-        bool good =
-            preflight_links_read(r->links, &r->links_len, most, rank, text);
-        free(text);
-        for (int k = first; good && k < r->links_len; k++)
-            good = preflight_find(r, r->links[k].to) >= 0;
-        if (!good) {
-            r->links_len = first; /* what came before is judged */
-            return ddp_err_set(err, DDP_E_PROTO,
-                               "the results of node %d are damaged", (int)rank);
-        }
-    }
     return 0;
-}
-
-/* The better of both results counts. */
-static void take_better(struct preflight_report *r,
-                        const struct preflight_link *second)
-{
-    for (int i = 0; i < r->links_len; i++) {
-        struct preflight_link *l = &r->links[i];
-        if (l->from == second->from && l->to == second->to &&
-            l->net == second->net && l->rate < second->rate &&
-            second->state == PREFLIGHT_OK)
-            *l = *second;
-    }
-}
-
-/* Reads the results of the second measurement. A damaged one is left out: the
- * first result stands. */
-static int
-gather_again(struct probe *p, struct preflight_report *r, struct ddp_err *err)
-{
-    struct preflight_link again[AGAIN_MAX];
-    int n = probe_read_again(p, again, err);
-    for (int k = 0; k < n; k++) {
-        char key[PROBE_KEY_MAX];
-        char *text = NULL;
-        struct preflight_link link;
-        int one = 0;
-        if (store_client_text(&p->store, probe_key(key, "again/%d", k), &text,
-                              p->end_us, err) != 0)
-            return -1;
-        if (preflight_links_read(&link, &one, 1, again[k].from, text) &&
-            one == 1)
-            take_better(r, &link);
-        free(text);
-    }
-    return n < 0 ? -1 : 0;
 }
 
 /* The steps between the first node's data and the last link. */
 static int
-measure_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
+try_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
     gather(p, r);
-    if (r->n > 1) /* messages: ok, 2 or more */
-        log_info("measuring %d nodes, for about %.0f s", r->n,
-                 (double)(2 * pairing_rounds(r->n) * PREFLIGHT_LINK_US) /
-                         MONO_S +
-                     1);
-    if (r->n > PAIRING_ALL_MAX) /* messages: ok, 32 and 8 */
-        log_info("more than %d nodes: each is measured with %d others, chosen "
-                 "at random",
-                 PAIRING_ALL_MAX, PAIRING_FEW);
+    if (r->n > REACH_ALL_MAX) /* messages: ok, 64 and 9 */
+        log_info("more than %d nodes: each tries to reach %d others, the next "
+                 "one and %d at random",
+                 REACH_ALL_MAX, reach_steps(r->n), REACH_FEW);
     if (probe_tell_own(p, probe_key(key, "start"), list_ranks(r), err) != 0 ||
-        probe_agree(p, err) != 0 || probe_play(p, err) != 0 ||
-        gather_links(p, r, err) != 0 || tell_again(p, r, err) != 0 ||
-        probe_look_again(p, err) != 0)
+        probe_agree(p, err) != 0 || probe_try(p, err) != 0)
         return -1;
-    return gather_again(p, r, err);
+    return gather_links(p, r, err);
 }
 
 /* Prints the report. If there is a problem its first sentence goes to the error
@@ -177,7 +119,8 @@ conclude(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     if (fflush(stdout) != 0 || ferror(stdout))
         return ddp_err_sys(err, DDP_E_IO, "cannot write the report");
     if (f.problems == 0 && !r->cut)
-        return probe_tell(p, probe_key(key, "verdict"), p->self.name, err);
+        return probe_tell(p, probe_key(key, "verdict"), p->self.fact[FACT_NAME],
+                          err);
     (void)snprintf(text, sizeof(text), "%d problem%s%.400s", f.problems,
                    f.problems == 0   ? "s so far"
                    : f.problems == 1 ? ": "
@@ -213,12 +156,12 @@ int probe_lead(struct probe *p, struct ddp_err *err)
     r.nodes = calloc((size_t)p->world, sizeof(*r.nodes));
     if (r.nodes == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for nodes");
-    preflight_io_catch_term();
-    int rc = measure_all(p, &r, &why);
+    reach_catch_term();
+    int rc = try_all(p, &r, &why);
     r.took_s = (double)(mono_now_us() - p->began_us) / MONO_S;
     r.cut = rc != 0;
     if (rc != 0 && why.code != DDP_E_ABORTED)
-        log_warnx("the measurement ended early: %s", why.text);
+        log_warnx("the preflight ended early: %s", why.text);
     ddp_assert(r.n >= 0 && r.n <= r.world);
     rc = conclude(p, &r, err);
     free(r.nodes);

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,12 +47,13 @@ bool preflight_ifname_matches(const char *list, const char *iface)
     return !wanted;
 }
 
-static int64_t mtu_of(const char *iface)
+/* 0: not known. */
+static int mtu_of(const char *iface)
 {
     struct ifreq req = {.ifr_mtu = 0};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     (void)snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", iface);
-    int64_t mtu = fd >= 0 && ioctl(fd, SIOCGIFMTU, &req) == 0 ? req.ifr_mtu : 0;
+    int mtu = fd >= 0 && ioctl(fd, SIOCGIFMTU, &req) == 0 ? req.ifr_mtu : 0;
     if (fd >= 0)
         (void)close(fd); /* nothing was sent by it */
     return mtu;
@@ -64,22 +66,45 @@ static bool is_up(const struct ifaddrs *i)
             i->ifa_addr->sa_family == AF_INET6);
 }
 
-static void set_iface(struct preflight_place *p, const char *iface)
+__attribute__((format(printf, 3, 4))) static void
+say(struct preflight_node *n, int fact, const char *fmt, ...)
 {
-    (void)snprintf(p->iface, sizeof(p->iface), "%s", iface);
-    p->mtu = mtu_of(iface);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(n->fact[fact], FACT_MAX, fmt, ap); /* a long one is cut */
+    va_end(ap);
+}
+
+/* The first one counts. */
+__attribute__((format(printf, 2, 3))) static void
+blame(struct preflight_node *n, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (n->fact[FACT_PROBLEM][0] == '\0')
+        (void)vsnprintf(n->fact[FACT_PROBLEM], FACT_MAX, fmt, ap);
+    va_end(ap);
+}
+
+static void
+set_iface(struct preflight_node *n, enum preflight_net net, const char *iface)
+{
+    int mtu = mtu_of(iface);
+    say(n, FACT_IFACE + (int)net, "%s", iface);
+    if (mtu > 0)
+        say(n, FACT_MTU + (int)net, "%d", mtu);
 }
 
 /* The interface that has the address. */
-static void find_iface(const struct ifaddrs *all, struct preflight_place *p)
+static void find_iface(const struct ifaddrs *all, struct preflight_node *n)
 {
     for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
         char text[ADDR_TEXT_MAX];
         if (!is_up(i))
             continue;
         addr_text(i->ifa_addr, text);
-        if (strcmp(text, p->addr) == 0) {
-            set_iface(p, i->ifa_name);
+        if (strcmp(text, n->fact[FACT_ADDR + PREFLIGHT_MASTER]) == 0) {
+            set_iface(n, PREFLIGHT_MASTER, i->ifa_name);
             return;
         }
     }
@@ -94,16 +119,19 @@ static bool is_usable(const struct ifaddrs *i, const char *list, int family)
     return list[0] != '^' || (i->ifa_flags & (unsigned)IFF_LOOPBACK) == 0;
 }
 
-static bool find_nccl(const struct ifaddrs *all,
-                      const char *list,
-                      struct preflight_place *p)
+static bool
+find_nccl(const struct ifaddrs *all, const char *list, struct preflight_node *n)
 {
     static const int families[] = {AF_INET, AF_INET6};
     for (int f = 0; f < 2; f++)
         for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
             if (is_usable(i, list, families[f])) {
-                addr_text(i->ifa_addr, p->addr);
-                set_iface(p, i->ifa_name);
+                char text[ADDR_TEXT_MAX];
+                addr_text(i->ifa_addr, text);
+                if (strcmp(text, n->fact[FACT_ADDR + PREFLIGHT_MASTER]) == 0)
+                    return true; /* it is the same way */
+                say(n, FACT_ADDR + PREFLIGHT_NCCL, "%s", text);
+                set_iface(n, PREFLIGHT_NCCL, i->ifa_name);
                 return true;
             }
     return false;
@@ -128,28 +156,22 @@ static void name_ifaces(const struct ifaddrs *all, char *text, size_t size)
 static void look_at_network(struct preflight_node *n)
 {
     struct ifaddrs *all;
+    char names[120];
     const char *list = getenv("NCCL_SOCKET_IFNAME");
     if (getifaddrs(&all) != 0) {
-        if (n->problem[0] == '\0')
-            (void)snprintf(n->problem, sizeof(n->problem),
-                           "the network interfaces cannot be listed: %s",
-                           strerror(errno));
+        blame(n, "the network interfaces cannot be listed: %s",
+              strerror(errno));
         return;
     }
-    find_iface(all, &n->place[PREFLIGHT_MASTER]);
+    find_iface(all, n);
     if (list != NULL && list[0] != '\0') {
-        struct preflight_place *p = &n->place[PREFLIGHT_NCCL];
-        (void)snprintf(n->ifname, sizeof(n->ifname), "%s", list);
-        bool found = find_nccl(all, list, p);
-        char names[120];
+        say(n, FACT_IFNAME, "%s", list);
         name_ifaces(all, names, sizeof(names));
-        if (!found && n->problem[0] == '\0')
-            (void)snprintf(n->problem, sizeof(n->problem),
-                           "NCCL_SOCKET_IFNAME=%.60s: no interface of that "
-                           "name is up; there are: %s",
-                           list, names);
-        if (strcmp(p->addr, n->place[PREFLIGHT_MASTER].addr) == 0)
-            *p = (struct preflight_place){.mtu = 0}; /* it is the same way */
+        if (!find_nccl(all, list, n))
+            blame(n,
+                  "NCCL_SOCKET_IFNAME=%.60s: no interface of that name is up; "
+                  "there are: %s",
+                  list, names);
     }
     freeifaddrs(all);
 }
@@ -157,7 +179,7 @@ static void look_at_network(struct preflight_node *n)
 /* -- versions -------------------------------------------------------------- */
 
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  ..." */
-static void look_at_driver(char *text, size_t size)
+static void look_at_driver(struct preflight_node *n)
 {
     char line[256] = "";
     FILE *f = fopen("/proc/driver/nvidia/version", "re");
@@ -168,14 +190,14 @@ static void look_at_driver(char *text, size_t size)
     for (char *save, *w = got != NULL ? strtok_r(line, " \t\n", &save) : NULL;
          w != NULL; w = strtok_r(NULL, " \t\n", &save))
         if (isdigit((unsigned char)w[0]) && strchr(w, '.') != NULL) {
-            (void)snprintf(text, size, "%s", w);
+            say(n, FACT_DRIVER, "%s", w);
             return;
         }
 }
 
 /* The NCCL that a program finds by the loader's path. PyTorch's wheels have
  * their own. */
-static void look_at_nccl(char *text, size_t size)
+static void look_at_nccl(struct preflight_node *n)
 {
     void *lib = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
     int (*get)(int *) = NULL;
@@ -183,20 +205,18 @@ static void look_at_nccl(char *text, size_t size)
     int v = 0;
     memcpy(&get, &found, sizeof(get));
     if (get != NULL && get(&v) == 0 && v >= 10000)
-        (void)snprintf(text, size, "%d.%d.%d", v / 10000, v % 10000 / 100,
-                       v % 100);
+        say(n, FACT_NCCL, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
     /* It stays loaded, since it may have started threads. */
 }
 
-static void look_at_gpus(char *text, size_t size)
+static void look_at_gpus(struct preflight_node *n)
 {
     static struct gpus gpus; /* large */
     struct gpus_visible visible = gpus_visible_env();
     gpus_find(&gpus, &gpus_roots, &visible);
     if (gpus.n > 0)
-        (void)snprintf(text, size, "%d%s%.90s", gpus.n,
-                       gpus.gpu[0].name[0] != '\0' ? " x " : "",
-                       gpus.gpu[0].name);
+        say(n, FACT_GPUS, "%d%s%.90s", gpus.n,
+            gpus.gpu[0].name[0] != '\0' ? " x " : "", gpus.gpu[0].name);
 }
 
 /* -- limits ---------------------------------------------------------------- */
@@ -206,24 +226,27 @@ static void look_at_limits(struct preflight_node *n)
     struct rlimit files = {.rlim_cur = 0};
     struct statvfs shm;
     (void)getrlimit(RLIMIT_NOFILE, &files); /* valid arguments */
-    n->files = files.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)files.rlim_cur;
-    n->shm = statvfs("/dev/shm", &shm) != 0
-                 ? -1
-                 : (int64_t)(shm.f_bavail * shm.f_frsize);
+    if (files.rlim_cur == RLIM_INFINITY)
+        say(n, FACT_FILES, "unlimited");
+    else
+        say(n, FACT_FILES, "%llu", (unsigned long long)files.rlim_cur);
+    if (statvfs("/dev/shm", &shm) == 0)
+        say(n, FACT_SHM, "%llu",
+            (unsigned long long)shm.f_bavail * shm.f_frsize >> 20);
 }
 
 void preflight_look(struct preflight_node *n)
 {
-    ddp_assert(n->place[PREFLIGHT_MASTER].addr[0] != '\0');
     struct utsname u;
+    ddp_assert(n->fact[FACT_ADDR + PREFLIGHT_MASTER][0] != '\0');
     if (uname(&u) == 0) {
-        (void)snprintf(n->name, sizeof(n->name), "%.63s", u.nodename);
-        (void)snprintf(n->kernel, sizeof(n->kernel), "%.63s", u.release);
+        say(n, FACT_NAME, "%.63s", u.nodename);
+        say(n, FACT_KERNEL, "%.63s", u.release);
     }
-    (void)snprintf(n->version, sizeof(n->version), "%s", DDPRUN_VERSION);
+    say(n, FACT_VERSION, "%s", DDPRUN_VERSION);
     look_at_network(n);
-    look_at_driver(n->driver, sizeof(n->driver));
-    look_at_nccl(n->nccl, sizeof(n->nccl));
-    look_at_gpus(n->gpus, sizeof(n->gpus));
+    look_at_driver(n);
+    look_at_nccl(n);
+    look_at_gpus(n);
     look_at_limits(n);
 }

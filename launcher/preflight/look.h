@@ -6,14 +6,13 @@
 
 #include <stdbool.h>
 
-#include "launcher/preflight/data.h"
+#include "launcher/preflight/facts.h"
 
 /*
- * Fills all fields but rank, port and place[PREFLIGHT_MASTER].addr, which is
- * given (numeric), and whose interface and MTU it looks up.
- * place[PREFLIGHT_NCCL] is empty if NCCL_SOCKET_IFNAME is not set, or gives the
- * same address. If it fits no interface `problem` says so. Loads NVML and NCCL
- * if there are any.
+ * Fills all facts but FACT_PORT and the address of PREFLIGHT_MASTER, which is
+ * given (numeric), and whose interface and MTU it looks up. What PREFLIGHT_NCCL
+ * has is "" if NCCL_SOCKET_IFNAME is not set, or gives the same address. If it
+ * fits no interface FACT_PROBLEM says so. Loads NVML and NCCL if there are any.
  */
 void preflight_look(struct preflight_node *n);
 

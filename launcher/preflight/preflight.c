@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launcher/preflight/io.h"
 #include "launcher/preflight/probe.h"
+#include "launcher/preflight/reach.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/net/helper.h"
 
@@ -25,9 +25,9 @@ int preflight_prepare(const struct conf *conf, struct ddp_err *err)
 
 /* -- the others ------------------------------------------------------------ */
 
-/* A rank above 0 that reached the store: measures when it is its turn, and
- * waits for rank 0's verdict. Without a verdict there was a problem, and rank
- * 0's exit ends the round before this wait does. */
+/* A rank above 0 that reached the store: tries its links, and waits for rank
+ * 0's verdict. Without a verdict there was a problem, and rank 0's exit ends
+ * the round before this wait does. */
 static int follow(struct probe *p, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
@@ -40,11 +40,11 @@ static int follow(struct probe *p, struct ddp_err *err)
     if (!in)
         return ddp_err_set(err, DDP_E_PREFLIGHT,
                            "this node reached the store too late");
-    if (probe_play(p, err) != 0 || probe_look_again(p, err) != 0 ||
+    if (probe_try(p, err) != 0 ||
         store_client_text(&p->store, probe_key(key, "verdict"), &text,
                           p->end_us + LINGER_US, err) != 0)
         return -1;
-    log_info("passed; %.60s prints the table", text);
+    log_info("passed; %.60s prints the report", text);
     free(text);
     return 0;
 }
@@ -70,13 +70,13 @@ static void explain_store(struct probe *p, const struct ddp_err *why)
         log_warnx("%s", text);
 }
 
-/* This node does not reach the store. Rank 0 measures the others without it and
+/* This node does not reach the store. Rank 0 judges the others without it and
  * then ends the round; if this is rank 0 itself, the round ends at once. */
 static int sit_out(struct probe *p, struct ddp_err *err)
 {
     explain_store(p, err);
     if (p->rank != 0)
-        (void)preflight_io_wait(-1, 0, p->began_us + SIT_OUT_US, NULL);
+        (void)dial_wait(-1, 0, p->began_us + SIT_OUT_US, reach_stop());
     return ddp_err_set(err, DDP_E_PREFLIGHT, "%s", "");
 }
 
@@ -91,7 +91,7 @@ static int find_missing(struct probe *p, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_PREFLIGHT, "%s", "");
     }
     until_us += (p->rank == 0 ? 1 : 2) * WORD_US;
-    (void)preflight_io_wait(-1, 0, until_us, NULL);
+    (void)dial_wait(-1, 0, until_us, reach_stop());
     return ddp_err_set(
         err, DDP_E_PREFLIGHT,
         "every node reaches the store now: run the preflight again");

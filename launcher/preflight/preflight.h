@@ -5,16 +5,17 @@
  * It is a run of its own: the launchers meet as always, under the run's id and
  * a suffix, and start one worker each, the probe, which is ddprun itself under
  * the name PREFLIGHT_NAME. The probes exchange their data through the round's
- * store. Then each pair of nodes measures both directions
- * (launcher/preflight/pairing), and rank 0 prints the report
- * (launcher/preflight/report).
+ * store, and each tries to reach others (launcher/preflight/reach). Rank 0
+ * prints the report (launcher/preflight/report).
  *
- *     step             rank 0                       the others
- *     node       ->    waits for all, GATHER_US     reach the store, or report
- * it start      <-    the nodes that came rounds           pairs measure: the
- * lower rank first, then the other links      ->    judges again      <- slow
- * links, measured once more, one by one verdict    <-    prints; a problem ends
- * it with PREFLIGHT's status
+ *     step             rank 0                    the others
+ *     node       <-    waits for all,            reach the store, and tell what
+ *                      GATHER_US                 they are; or sit out
+ *     start      ->    the nodes that came
+ *     links      <-    tries its links           try their links
+ *     verdict    ->    judges, prints; a problem
+ *                      ends it with PREFLIGHT's
+ *                      status
  *
  * A probe that does not reach the store cannot report anything, not even its
  * name. It could only fail, and that would end the round for the others. So it

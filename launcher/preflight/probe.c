@@ -1,16 +1,10 @@
 /*
- * The steps of every probe, whatever its rank. They are in lock step through
- * the store: a probe puts a key when it has done something, and waits for the
- * key of the other. Only one pair of probes measures a link at a time, so that
- * no measurement shares a line with another one.
+ * The steps of every probe, whatever its rank. They go through the store:
  *
- *     node/RANK            what a node is: its addresses, versions, limits
- *     start                rank 0: the ranks that came, in order
- *     here/ROUND/RANK      ready for the partner of this round
- *     done/ROUND/RANK      this direction is measured
- *     links/RANK           what a node measured
- *     again, again/K       rank 0: slow links to measure again; each result
- *     verdict              rank 0: no problem was found
+ *     node/RANK    what a node is: its addresses, versions, limits
+ *     start        rank 0: the ranks that came, in order
+ *     links/RANK   which nodes that one reaches
+ *     verdict      rank 0: no problem was found
  *
  * Each wait has a deadline, and a wait that fails ends the probe: rank 0 then
  * prints what it has, as "ended before all was measured". A bad link is no
@@ -28,10 +22,8 @@
 #include <unistd.h>
 
 #include "launcher/conf/conf.h"
-#include "launcher/preflight/io.h"
-#include "launcher/preflight/link.h"
 #include "launcher/preflight/look.h"
-#include "launcher/preflight/pairing.h"
+#include "launcher/preflight/reach.h"
 #include "rendezvous/net/addr.h"
 
 const char *probe_env(const char *name)
@@ -111,12 +103,12 @@ static int env_number(const char *name, int max, struct ddp_err *err)
 /* Finds the address by which the others reach this node. */
 static int find_own_addr(struct probe *p, struct ddp_err *err)
 {
-    char *to = p->self.place[PREFLIGHT_MASTER].addr;
+    char *to = p->self.fact[FACT_ADDR + PREFLIGHT_MASTER];
     struct sockaddr_storage ss;
     socklen_t len = sizeof(ss);
     struct addr_list list;
     const char *given = probe_env(PROBE_ENV_ADDR);
-    _Static_assert(sizeof(p->self.place[0].addr) == ADDR_TEXT_MAX, "one text");
+    _Static_assert(FACT_MAX >= ADDR_TEXT_MAX, "it has room for one");
     if (given[0] == '\0' && p->rank == 0)
         given = p->store.host;
     if (given[0] != '\0') {
@@ -143,25 +135,26 @@ int probe_begin(struct probe *p, struct ddp_err *err)
     if (p->rank < 0 || p->world <= p->rank || port < 0)
         return -1;
     store_client_init(&p->store, probe_env("MASTER_ADDR"), (uint16_t)port);
-    p->store.stop = preflight_io_stop();
+    p->store.stop = reach_stop();
     p->self.rank = p->rank;
-    (void)snprintf(p->self.problem, sizeof(p->self.problem), "%s",
-                   probe_env(PROBE_ENV_PROBLEM));
+    (void)snprintf(p->self.fact[FACT_PROBLEM], FACT_MAX, "%s",
+                   probe_env(PROBE_ENV_PROBLEM)); /* a long one is cut */
     return 0;
 }
 
-/* Starts the responder on a free port of all addresses: it is measured by the
- * master address and by NCCL's. */
+/* Answers at a free port of all addresses: others come by the master address
+ * and by NCCL's. */
 static int serve(struct probe *p, struct ddp_err *err)
 {
     int fd = -1;
     if (addr_listen_any(0, &fd, err) != 0)
         return -1;
-    p->self.port = addr_fd_port(fd);
-    if (p->self.port == 0)
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot find the responder's port");
+    int port = addr_fd_port(fd);
+    (void)snprintf(p->self.fact[FACT_PORT], FACT_MAX, "%d", port);
+    if (port == 0)
+        (void)ddp_err_sys(err, DDP_E_IO, "cannot find the probe's port");
     else
-        p->responder = preflight_responder_start(fd, p->secret, err);
+        p->responder = reach_answer(fd, p->secret, err);
     (void)close(fd); /* the responder has its own */
     return p->responder > 0 ? 0 : -1;
 }
@@ -189,7 +182,7 @@ int probe_read_node(struct probe *p,
     if (store_client_text(&p->store, probe_key(key, "node/%d", rank), &text,
                           until_us, &e) != 0)
         return -1;
-    bool good = preflight_node_read(n, text) && n->rank == rank;
+    bool good = preflight_node_read(n, rank, text);
     free(text);
     return good ? 0 : -1;
 }
@@ -226,80 +219,35 @@ int probe_agree(struct probe *p, struct ddp_err *err)
     free(text);
     if (!good)
         return ddp_err_set(err, DDP_E_PROTO, "the list of nodes is damaged");
-    int64_t links = 2 * PREFLIGHT_NETS * (int64_t)pairing_rounds(p->n);
-    p->end_us = mono_now_us() + 30 * MONO_S + links * PREFLIGHT_LINK_MOST_US;
+    int64_t links = PREFLIGHT_NETS * (int64_t)reach_steps(p->n);
+    p->end_us = mono_now_us() + 30 * MONO_S + links * REACH_MOST_US;
     p->links = calloc((size_t)links + 1, sizeof(*p->links));
     return p->links != NULL
                ? 0
                : ddp_err_set(err, DDP_E_NOMEM, "no memory for links");
 }
 
-/* -- measuring ------------------------------------------------------------- */
+/* -- who is reached -------------------------------------------------------- */
 
-/* A node with one address only uses it for both networks. */
-static int measure_net(struct probe *p,
-                       const struct preflight_node *to,
-                       enum preflight_net net,
-                       struct preflight_link *link,
-                       struct ddp_err *err)
+/* By both networks, if either side has a second one. */
+static int try_node(struct probe *p, int rank, struct ddp_err *err)
 {
-    const char *addr = to->place[net].addr;
-    if (addr[0] == '\0')
-        addr = to->place[PREFLIGHT_MASTER].addr;
-    *link =
-        (struct preflight_link){.from = p->rank, .to = to->rank, .net = net};
-    return preflight_link_measure(link, addr, (int)to->port, p->secret, err);
-}
-
-/* Measures both networks to a node, if either side has a second one. */
-static int measure_node(struct probe *p,
-                        const struct preflight_node *to,
-                        struct ddp_err *err)
-{
+    struct preflight_node to;
+    if (probe_read_node(p, rank, &to, mono_now_us() + TALK_US) != 0)
+        return ddp_err_set(err, DDP_E_PROTO, "there is no data of node %d",
+                           rank);
     for (int net = 0; net < PREFLIGHT_NETS; net++) {
-        if (to->place[net].addr[0] == '\0' &&
-            p->self.place[net].addr[0] == '\0')
+        struct preflight_link *l = &p->links[p->links_len];
+        if (to.fact[FACT_ADDR + net][0] == '\0' &&
+            p->self.fact[FACT_ADDR + net][0] == '\0')
             continue;
-        struct preflight_link *link = &p->links[p->links_len];
-        if (measure_net(p, to, (enum preflight_net)net, link, err) != 0)
+        *l = (struct preflight_link){.from = p->rank, .to = rank, .net = net};
+        if (reach_try(l, preflight_addr(&to, (enum preflight_net)net),
+                      preflight_port(&to), p->secret, err) != 0)
             return -1;
         p->links_len++;
     }
     return 0;
-}
-
-/* Both ways, the lower rank first; each waits while the other measures. */
-static int meet(struct probe *p, int round, int other, struct ddp_err *err)
-{
-    char key[PROBE_KEY_MAX];
-    struct preflight_node to;
-    ddp_assert(other >= 0 && other < p->world && other != p->rank);
-    if (probe_read_node(p, other, &to, mono_now_us() + TALK_US) != 0)
-        return ddp_err_set(err, DDP_E_PROTO, "there is no data of node %d",
-                           other);
-    for (int turn = 0; turn < 2; turn++) {
-        bool mine = (turn == 0) == (p->rank < other);
-        if (!mine && store_client_wait(
-                         &p->store, probe_key(key, "done/%d/%d", round, other),
-                         p->end_us, err) != 0)
-            return -1;
-        if (mine && (measure_node(p, &to, err) != 0 ||
-                     probe_tell(p, probe_key(key, "done/%d/%d", round, p->rank),
-                                "1", err) != 0))
-            return -1;
-    }
-    return 0;
-}
-
-/* The partner may still be busy with its last one. */
-static int wait_for(struct probe *p, int round, int other, struct ddp_err *err)
-{
-    char key[PROBE_KEY_MAX];
-    if (probe_tell(p, probe_key(key, "here/%d/%d", round, p->rank), "1", err) !=
-        0)
-        return -1;
-    return store_client_wait(
-        &p->store, probe_key(key, "here/%d/%d", round, other), p->end_us, err);
 }
 
 /* Any number that all nodes of the run have in common. */
@@ -310,83 +258,19 @@ static uint64_t seed_of(const char *instance)
     return strtoull(digits, NULL, 16);
 }
 
-/* The pairs of a round are known to each probe without a message, since all of
- * them compute the same pairing from the same list and seed. A probe that sits
- * out a round goes on to the next one, and waits for its partner there. */
-int probe_play(struct probe *p, struct ddp_err *err)
+/* All nodes choose the same steps, from the same list and seed: no message says
+ * who tries whom. */
+int probe_try(struct probe *p, struct ddp_err *err)
 {
-    int *order = calloc((size_t)p->n + 1, sizeof(*order));
-    int place = 0, rc = 0;
+    char key[PROBE_KEY_MAX];
+    int place = 0, step[REACH_ALL_MAX];
     ddp_assert(p->n > 0 && p->ranks != NULL && p->links_len == 0);
-    if (order == NULL)
-        return ddp_err_set(err, DDP_E_NOMEM, "no memory for the rounds");
-    pairing_order(order, p->n, seed_of(p->secret));
-    while (place < p->n - 1 && p->ranks[order[place]] != p->rank)
+    int n = reach_choose(step, p->n, seed_of(p->secret));
+    while (place < p->n - 1 && p->ranks[place] != p->rank)
         place++;
-    for (int round = 0; rc == 0 && round < pairing_rounds(p->n); round++) {
-        int with = pairing_partner(p->n, round, place);
-        int other = with >= 0 ? p->ranks[order[with]] : -1;
-        if (other >= 0 && (wait_for(p, round, other, err) != 0 ||
-                           meet(p, round, other, err) != 0))
-            rc = -1;
-    }
-    free(order);
-    char key[PROBE_KEY_MAX];
-    if (rc == 0)
-        rc = probe_tell_own(p, probe_key(key, "links/%d", p->rank),
-                            preflight_links_text(p->links, p->links_len), err);
-    return rc;
-}
-
-/* -- a second look --------------------------------------------------------- */
-
-/* Measures entry `k` of the list. The entries are measured one after the other,
- * in all of the cluster: each probe waits for the result of the entry before.
- */
-static int measure_again(struct probe *p,
-                         int k,
-                         const struct preflight_link *l,
-                         struct ddp_err *err)
-{
-    char key[PROBE_KEY_MAX];
-    struct preflight_node to;
-    struct preflight_link link;
-    ddp_assert(k >= 0 && k < AGAIN_MAX && l->from == p->rank);
-    if (k > 0 && store_client_wait(&p->store, probe_key(key, "again/%d", k - 1),
-                                   p->end_us, err) != 0)
-        return -1;
-    if (probe_read_node(p, (int)l->to, &to, mono_now_us() + TALK_US) != 0)
-        return ddp_err_set(err, DDP_E_PROTO, "there is no data of node %d",
-                           (int)l->to);
-    if (measure_net(p, &to, (enum preflight_net)l->net, &link, err) != 0)
-        return -1;
-    return probe_tell_own(p, probe_key(key, "again/%d", k),
-                          preflight_links_text(&link, 1), err);
-}
-
-int probe_read_again(struct probe *p,
-                     struct preflight_link *again,
-                     struct ddp_err *err)
-{
-    char key[PROBE_KEY_MAX];
-    char *text = NULL;
-    if (store_client_text(&p->store, probe_key(key, "again"), &text, p->end_us,
-                          err) != 0)
-        return -1;
-    int n = 0;
-    bool good = preflight_links_read(again, &n, AGAIN_MAX, PREFLIGHT_ANY, text);
-    free(text);
-    return good ? n
-                : ddp_err_set(err, DDP_E_PROTO, "the list of links is damaged");
-}
-
-int probe_look_again(struct probe *p, struct ddp_err *err)
-{
-    struct preflight_link again[AGAIN_MAX];
-    int n = probe_read_again(p, again, err);
-    for (int k = 0; k < n; k++)
-        if (again[k].from == p->rank &&
-            measure_again(p, k, &again[k], err) != 0)
+    for (int i = 0; i < n; i++)
+        if (try_node(p, p->ranks[(place + step[i]) % p->n], err) != 0)
             return -1;
-    return n < 0 ? -1 : 0;
+    return probe_tell_own(p, probe_key(key, "links/%d", p->rank),
+                          preflight_links_text(p->links, p->links_len), err);
 }

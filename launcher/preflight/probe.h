@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/preflight/data.h"
+#include "launcher/preflight/facts.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/client/store.h"
 
@@ -17,7 +17,6 @@
 #define LINGER_US  (20 * MONO_S)   /* for rank 0 to judge and print */
 #define WORD_US    (3 * MONO_S)    /* to reach the store in the second round */
 #define SIT_OUT_US (3600 * MONO_S) /* more than a measurement takes */
-#define AGAIN_MAX  16              /* links that are measured a second time */
 
 #define PROBE_ENV_ADDR    "DDPRUN_PREFLIGHT_ADDR"
 #define PROBE_ENV_PROBLEM "DDPRUN_PREFLIGHT_PROBLEM"
@@ -32,10 +31,10 @@ struct probe {
     struct preflight_node self;
     pid_t responder;
     int64_t began_us;
-    int64_t end_us; /* when all measurements must be over */
+    int64_t end_us; /* when all links must have been tried */
     int *ranks;     /* of the nodes that came, in order */
     int n;
-    struct preflight_link *links; /* measured by this node, owned */
+    struct preflight_link *links; /* tried by this node, owned */
     int links_len;
 };
 
@@ -76,17 +75,9 @@ int probe_read_node(struct probe *p,
 /* Waits for rank 0's list of the nodes that came. */
 int probe_agree(struct probe *p, struct ddp_err *err);
 
-/* Measures with all partners, round by round, and puts the links into the
- * store. */
-int probe_play(struct probe *p, struct ddp_err *err);
-
-/* The links to measure again. The first reads rank 0's list, of any nodes, at
- * most AGAIN_MAX (returns how many, -1 on an error); the second measures those
- * of this node. */
-int probe_read_again(struct probe *p,
-                     struct preflight_link *again,
-                     struct ddp_err *err);
-int probe_look_again(struct probe *p, struct ddp_err *err);
+/* Tries to reach the nodes that are this one's part (launcher/preflight/reach),
+ * and puts the links into the store. */
+int probe_try(struct probe *p, struct ddp_err *err);
 
 /* The steps of rank 0 alone: gathers, judges, prints. */
 int probe_lead(struct probe *p, struct ddp_err *err);

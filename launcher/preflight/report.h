@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "launcher/preflight/data.h"
+#include "launcher/preflight/facts.h"
 
 /* All data. The arrays are the caller's. */
 struct preflight_report {
@@ -20,7 +20,7 @@ struct preflight_report {
     int n;
     struct preflight_link *links;
     int links_len;
-    bool cut; /* ended before all was measured */
+    bool cut; /* ended before all links were tried */
     double took_s;
 };
 
@@ -44,48 +44,38 @@ struct preflight_findings {
 void preflight_judge(const struct preflight_report *r,
                      struct preflight_findings *f);
 
-/* The rate in bit/s that the best quarter of a network's links reaches; 0: none
- * was measured. A link with less than a quarter of this is slow. */
-int64_t preflight_good_rate(const struct preflight_report *r,
-                            enum preflight_net net);
-bool preflight_is_slow(const struct preflight_link *link, int64_t good_rate);
-
-/* The index in r->nodes of the node with this rank; -1: it did not come. */
+/* The index of a rank in r->nodes; -1: it did not come. */
 int preflight_find(const struct preflight_report *r, int64_t rank);
 
-/* The node's host name, with its rank if two nodes have the same name; "node 3"
- * if it did not come. */
+/* A node for people: its name, and its rank behind a slash if two have it.
+ * Returns `label`. */
 const char *
 preflight_label(const struct preflight_report *r, int64_t rank, char label[80]);
 
-/* How far the node's clock is ahead of those of the nodes that it met (the
- * median). False: it met none. */
+/* How far the node's clock is ahead of those of the nodes that it reached (the
+ * median). False: it reached none. */
 bool preflight_clock(const struct preflight_report *r,
                      int64_t rank,
                      int64_t *ahead_us);
 
-/* One property of nodes, such as the kernel. */
-struct preflight_fact {
+/* The facts that should be the same on all nodes, in their order. */
+struct preflight_title {
+    enum preflight_fact fact;
     const char *title;
     bool problem; /* if nodes differ: a problem, or else a note */
-    const char *(*text)(const struct preflight_node *n, char scratch[64]);
 };
-extern const struct preflight_fact preflight_facts[];
-extern const int preflight_facts_len;
+#define PREFLIGHT_TITLES 7
+extern const struct preflight_title preflight_titles[PREFLIGHT_TITLES];
 
 /* "6.1.0 on n1, n2; 5.10.0 on n3", or the value alone if all nodes have the
  * same. Returns the number of different values, without "none". */
 int preflight_spread(const struct preflight_report *r,
-                     const struct preflight_fact *fact,
+                     enum preflight_fact fact,
                      char *text,
                      size_t size);
 
-#define PREFLIGHT_CELL 32 /* a number with its unit, and NUL */
-
-/* "9.4 Gbit/s" */
-void preflight_rate_text(int64_t rate, char text[PREFLIGHT_CELL]);
-
-/* The tables, the findings, the verdict; lines of 80 columns at most. */
+/* The nodes, what they have in common, the findings, the verdict; in lines of
+ * 80 columns at most. */
 void preflight_print(const struct preflight_report *r,
                      const struct preflight_findings *f,
                      FILE *out);

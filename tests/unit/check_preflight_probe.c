@@ -1,9 +1,7 @@
 /* links: tests/lib/rt_world launcher/preflight/probe launcher/preflight/lead */
-/* links: launcher/preflight/data launcher/preflight/io */
-/* links: launcher/preflight/link launcher/preflight/look */
-/* links: launcher/preflight/pairing launcher/preflight/report */
-/* links: launcher/preflight/judge launcher/preflight/table */
-/* links: launcher/preflight/responder launcher/hw/gpus launcher/hw/nvml */
+/* links: launcher/preflight/facts launcher/preflight/reach */
+/* links: launcher/preflight/look launcher/preflight/judge */
+/* links: launcher/preflight/print launcher/hw/gpus launcher/hw/nvml OPTS */
 /* links: launcher/hw/kfd */
 /* links: launcher/hw/topology launcher/hw/cpus rendezvous/net/addr */
 /* links: rendezvous/client/store rendezvous/base/dial rendezvous/base/rng */
@@ -35,7 +33,7 @@ static void start(void)
                        .secret = secret,
                        .responder = -1,
                        .began_us = mono_now_us(),
-                       .self = {.name = "n0"}};
+                       .self = {.rank = 0}};
     store_client_init(&p.store, "127.0.0.1", port);
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stdout));
 }
@@ -56,26 +54,25 @@ static void put(const char *key, const char *text)
                   "%s: %s", key, err.text);
 }
 
-static void put_node(int rank, int64_t port)
+static void put_node(int rank, const char *port)
 {
-    struct preflight_node n = {.rank = rank, .port = port, .shm = -1};
+    static struct preflight_node n;
     char key[PROBE_KEY_MAX];
-    (void)snprintf(n.name, sizeof(n.name), "n%d", rank);
-    (void)snprintf(n.place[PREFLIGHT_MASTER].addr,
-                   sizeof(n.place[PREFLIGHT_MASTER].addr), "127.0.0.1");
+    n.rank = rank;
+    (void)snprintf(n.fact[FACT_NAME], FACT_MAX, "n%d", rank);
+    (void)snprintf(n.fact[FACT_PORT], FACT_MAX, "%s", port);
+    (void)snprintf(n.fact[FACT_ADDR], FACT_MAX, "127.0.0.1");
     char *text = preflight_node_text(&n);
     (void)snprintf(key, sizeof(key), "node/%d", rank);
     put(key, text);
     free(text);
 }
 
-/* All that node 1 does but measure: nothing listens at its port. */
-static void put_second_node(int64_t port)
+/* Nothing listens at the port of node 1. */
+static void put_second_node(void)
 {
-    put_node(0, 1);
-    put_node(1, port);
-    put("here/0/1", "1");
-    put("done/0/1", "1");
+    put_node(0, "1");
+    put_node(1, "1");
 }
 
 /* Rank 0's list of the nodes that came is never empty: it is in it itself. */
@@ -92,12 +89,12 @@ END_TEST
 /* A responder has a port; 0 is what a node writes that has none. */
 START_TEST(test_node_without_a_port_is_refused)
 {
-    struct preflight_node n;
-    put_node(1, 0);
+    static struct preflight_node n;
+    put_node(1, "0");
     ck_assert_int_eq(probe_read_node(&p, 1, &n, mono_now_us() + MONO_S), -1);
-    put_node(1, 65536);
+    put_node(1, "65536");
     ck_assert_int_eq(probe_read_node(&p, 1, &n, mono_now_us() + MONO_S), -1);
-    put_node(1, 65535);
+    put_node(1, "65535");
     ck_assert_int_eq(probe_read_node(&p, 1, &n, mono_now_us() + MONO_S), 0);
 }
 END_TEST
@@ -108,7 +105,7 @@ START_TEST(test_link_to_a_node_that_did_not_come_is_left_out)
     struct preflight_link link = {.from = 1, .to = 7, .state = PREFLIGHT_NO};
     struct ddp_err err;
     char *text = preflight_links_text(&link, 1);
-    put_second_node(1);
+    put_second_node();
     put("links/1", text);
     free(text);
     ck_assert_int_eq(probe_lead(&p, &err), -1);

@@ -3,10 +3,8 @@
 # An interface with a smaller MTU than the others; then a switch's port that
 # silently drops large packets: is the node named each time?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
-. "$E2E_LIB/cables.sh"
 
 network na nb nc
-even_cables eth0 na nb nc
 
 ip -n dpe$$-nb link set eth0 mtu 1400
 preflight 83
