@@ -97,9 +97,8 @@ static const char *need_memfd(const struct conf *c)
         return "--hang_timeout";
     if (c->hang.beat_us != MONO_NEVER)
         return "--beat_timeout";
-    if (c->health_check[0] != '\0')
-        return "--health_check";
-    return c->gpu_health_check ? "--gpu_health_check" : NULL;
+    return c->health_check[0] != '\0' || c->gpu_health_check ? "--health_check"
+                                                             : NULL;
 }
 
 /* A worker whose progress cannot be seen would be taken for one that hangs, and

@@ -317,25 +317,22 @@ static void check_hang(struct conf *c, const struct opts *o)
     note_state_d(c);
     c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
     c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
-    c->hang.cpu_counts = opts_number(o, OPTIONS_hang_cpu_counts) != 0;
-    if (c->hang.cpu_counts && c->hang.idle_us == MONO_NEVER)
-        conf_note(c, "--hang_cpu_counts has no effect without --hang_timeout");
 }
 
+/* "gpu", "gpu,COMMAND" or "COMMAND". */
 static int
 check_health(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    c->gpu_health_check = opts_number(o, OPTIONS_gpu_health_check) != 0;
-    c->health_timeout_us = opts_number(o, OPTIONS_health_timeout);
-    if (!conf_said(o, OPTIONS_health_check))
-        return 0;
-    const char *text = opts_text(o, OPTIONS_health_check);
-    if (strlen(text) >= sizeof(c->health_check)) {
-        ddp_err_set(err, DDP_E_USAGE, "must be shorter than %zu bytes",
-                    sizeof(c->health_check));
-        return conf_blame(o, OPTIONS_health_check, err);
+    char *text = c->health_check;
+    if (conf_command(o, OPTIONS_health_check, text, sizeof(c->health_check),
+                     &c->health_timeout_us, err) < 0)
+        return -1;
+    size_t word = strcspn(text, ",");
+    c->gpu_health_check = word == 3 && strncmp(text, "gpu", word) == 0;
+    if (c->gpu_health_check) {
+        word += text[word] == ',';
+        memmove(text, text + word, strlen(text + word) + 1);
     }
-    memcpy(c->health_check, text, strlen(text) + 1);
     return 0;
 }
 

@@ -103,7 +103,6 @@ enum conf_mpi {
 struct hang_limits {
     int64_t beat_us; /* --beat_timeout, MONO_NEVER: off */
     int64_t idle_us; /* --hang_timeout, MONO_NEVER: off */
-    bool cpu_counts;
 };
 
 struct conf {
@@ -188,6 +187,7 @@ struct conf {
     int64_t health_timeout_us;
     char drain_check[1024]; /* the same; 1: the node is to be drained */
     int64_t drain_interval_us;
+    int64_t drain_timeout_us; /* for each check */
 
     uint64_t signals; /* that end this node's part: launcher/proc/signals.h */
     char signals_text[256]; /* as they were given */
@@ -216,12 +216,6 @@ struct conf {
     char **argv;
     const char *prog_name;
 
-    /*
-     * --preflight: one probe on each node in place of the workers, in a run
-     * with a name of its own. If this node lacks something for the real run (a
-     * program, GPUs) that is no error, but kept in `preflight_problem`, which
-     * the preflight reports.
-     */
     /* What a scheduler told (launcher/cluster): "Slurm job 17", "" if nothing
      * was taken from any. */
     char cluster_job[200];
@@ -232,6 +226,12 @@ struct conf {
     bool task_vars; /* workers inherit the variables of the launcher's task */
     bool in_task;   /* a scheduler started this: it may signal all at once */
 
+    /*
+     * --preflight: one probe on each node in place of the workers, in a run
+     * with a name of its own. If this node lacks something for the real run (a
+     * program, GPUs) that is no error, but kept in `preflight_problem`, which
+     * the preflight reports.
+     */
     bool preflight;
     char preflight_problem[320];
 

@@ -78,6 +78,16 @@ void conf_free_program(struct conf *c);
 /* Puts ddprun itself, as the probe of a preflight, in place of the program. */
 int conf_probe(struct conf *c, struct ddp_err *err);
 
+/* An option "COMMAND[@SECONDS]": the command goes to `text`, "" if there is
+ * none, and the seconds to *us, the default if there are none. What stands
+ * behind an @ and is no number belongs to the command. */
+int conf_command(const struct opts *o,
+                 int id,
+                 char *text,
+                 size_t size,
+                 int64_t *us,
+                 struct ddp_err *err);
+
 /* Adds a sentence for the user; a long one is cut. */
 __attribute__((format(printf, 2, 3))) void
 conf_note(struct conf *c, const char *fmt, ...);

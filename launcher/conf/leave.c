@@ -14,6 +14,9 @@
 #include "launcher/conf/conf_priv.h"
 #include "launcher/conf/options.h"
 #include "launcher/proc/signals.h"
+#include "rendezvous/base/mono.h"
+
+#define LIMIT_US (30 * MONO_S) /* of a drain check */
 
 static int
 check_notice(struct conf *c, const struct opts *o, struct ddp_err *err)
@@ -65,19 +68,13 @@ static const char of_slurm[] =
 static int
 check_drain(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    const char *text = opts_text(o, OPTIONS_drain_check);
-    c->drain_interval_us = opts_number(o, OPTIONS_drain_interval);
-    if (!conf_said(o, OPTIONS_drain_check))
-        return 0;
-    if (strcmp(text, "slurm") == 0)
-        text = of_slurm;
+    c->drain_timeout_us = LIMIT_US;
+    if (conf_command(o, OPTIONS_drain_check, c->drain_check,
+                     sizeof(c->drain_check), &c->drain_interval_us, err) < 0)
+        return -1;
     _Static_assert(sizeof(of_slurm) <= sizeof(c->drain_check), "it fits");
-    if (strlen(text) >= sizeof(c->drain_check)) {
-        ddp_err_set(err, DDP_E_USAGE, "must be shorter than %zu bytes",
-                    sizeof(c->drain_check));
-        return conf_blame(o, OPTIONS_drain_check, err);
-    }
-    memcpy(c->drain_check, text, strlen(text) + 1);
+    if (strcmp(c->drain_check, "slurm") == 0)
+        memcpy(c->drain_check, of_slurm, sizeof(of_slurm));
     return 0;
 }
 

@@ -85,6 +85,15 @@ static const char *const rdzv_keys[] = {
 };
 
 static const struct opts_gone gone[] = {
+    {"drain_interval", "PET_DRAIN_INTERVAL",
+     "write it behind the check, --drain_check=COMMAND@SECONDS"},
+    {"gpu_health_check", "PET_GPU_HEALTH_CHECK",
+     "write --health_check=gpu, or gpu,COMMAND for both"},
+    {"hang_cpu_counts", "PET_HANG_CPU_COUNTS",
+     "a program that computes in silence calls ddp_beat, or writes a number to "
+     "$DDP_PROGRESS_FILE"},
+    {"health_timeout", "PET_HEALTH_TIMEOUT",
+     "write it behind the check, --health_check=COMMAND@SECONDS"},
     {"launch_fanout", "PET_LAUNCH_FANOUT",
      "leave it out: this machine connects to all hosts of the list itself, 32 "
      "at a time"},

@@ -6,7 +6,7 @@
  * of a job do not ask their scheduler at the same moment.
  *
  * Failure modes: the command ends in another way, does not end within
- * --health_timeout, or cannot be started. The node stays, since an operator's
+ * 30 s, or cannot be started. The node stays, since an operator's
  * word would be missing for all nodes at once. It is said, once until a check
  * works again. The helper's process group is killed in each case.
  */
@@ -140,13 +140,13 @@ static void on_timer(uv_timer_t *timer)
     ddp_assert(d->magic == DRAIN_MAGIC);
     if (d->helper > 0) {
         (void)snprintf(how, sizeof(how), /* fits */
-                       "took longer than %.12g s (--health_timeout)",
-                       (double)d->conf->health_timeout_us / (double)MONO_S);
+                       "took longer than %.12g s",
+                       (double)d->conf->drain_timeout_us / (double)MONO_S);
         tell_trouble(d, how);
         return;
     }
     if (start_helper(d, &err) == 0) {
-        wait_for_next(d, d->conf->health_timeout_us);
+        wait_for_next(d, d->conf->drain_timeout_us);
         return;
     }
     (void)snprintf(how, sizeof(how), "cannot be started: %s", err.text);

@@ -1,5 +1,5 @@
 /*
- * launcher/health/drain_check: asks every --drain_interval whether an operator
+ * launcher/health/drain_check: asks now and then whether an operator
  * wants this node to be free: the command of --drain_check. It runs in a
  * process of its own, and has the time limit of a health check.
  */

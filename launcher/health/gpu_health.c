@@ -187,7 +187,7 @@ bool gpu_health(const char *visible,
     if (gpus.vendor == GPUS_AMD) {
         (void)snprintf(why, size,
                        "only NVIDIA's GPUs can be checked, and these are AMD's;"
-                       " use --health_check in place of --gpu_health_check");
+                       " give --health_check a command in place of gpu");
         return !some;
     }
     struct nvml *nvml = nvml_open(&err);

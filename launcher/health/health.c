@@ -146,7 +146,7 @@ static void on_timer(uv_timer_t *timer)
     if (h->helper > 0)
         (void)snprintf(
             how, sizeof(how), /* fits */
-            "the health check took longer than %.12g s (--health_timeout)",
+            "the health check took longer than %.12g s (--health_check)",
             (double)h->conf->health_timeout_us / (double)MONO_S);
     else
         (void)snprintf(how, sizeof(how), "cannot start the health check: %s",

@@ -1,6 +1,6 @@
 /*
  * launcher/health/health: checks if this node is fit for work: the command of
- * --health_check, and the GPUs with --gpu_health_check. The check runs in a
+ * --health_check, and the GPUs with --health_check=gpu. The check runs in a
  * process of its own and has a time limit.
  */
 #ifndef LAUNCHER_HEALTH_HEALTH_H

@@ -64,7 +64,7 @@ static void look(struct first_progress *f)
 {
     struct hang_sample sample;
     for (int i = 0; f->waits && i < f->nproc; i++) {
-        if (!workers_look(f->workers, i, false, &sample) || sample.written == 0)
+        if (!workers_look(f->workers, i, &sample) || sample.written == 0)
             continue;
         forget(f);
         f->handler->on_beat(f->ctx, i, workers_pid(f->workers, i), sample.step);

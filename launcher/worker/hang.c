@@ -84,8 +84,7 @@ void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
     const struct hang_sample *old = &w->seen;
     ddp_assert(w->alive && sample->step >= -1);
     bool beaten = sample->written != old->written || sample->step != old->step;
-    bool moved = beaten || sample->output != old->output ||
-                 (h->limits.cpu_counts && sample->cpu != old->cpu);
+    bool moved = beaten || sample->output != old->output;
     if (beaten)
         w->beaten_us = h->clock_us;
     if (moved) {

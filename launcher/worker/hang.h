@@ -3,9 +3,9 @@
  * Pure: samples and time go in, a verdict comes out.
  *
  * A worker makes progress when its sample changes: by a write to
- * $DDP_PROGRESS_FILE (ddp_beat does that), by output that passes through the
- * launcher, and by CPU time if the user says that it counts (a rank that is
- * stuck in a collective may spin). A worker that has beaten is held to
+ * $DDP_PROGRESS_FILE (ddp_beat does that), or by output that passes through the
+ * launcher. CPU time is none: a rank that is stuck in a collective may spin. A
+ * worker that has beaten is held to
  * --beat_timeout as well, by its beats alone.
  *
  * If one rank is stuck, the others wait for it, and all fall silent within
@@ -39,7 +39,6 @@ struct hang_sample {
     int64_t written; /* when its progress file was written, by any clock */
     int64_t step;    /* the last one that it beat, -1: none */
     int64_t output;  /* bytes */
-    int64_t cpu;     /* time, in any unit */
 };
 
 struct hang_worker {

@@ -284,7 +284,7 @@ static int64_t output_of_all(const struct hang_watch *w)
     struct hang_sample sample;
     int64_t sum = 0;
     for (int i = 0; i < w->conf->nproc; i++)
-        if (workers_look(w->workers, i, false, &sample))
+        if (workers_look(w->workers, i, &sample))
             sum += sample.output;
     return sum;
 }
@@ -324,7 +324,7 @@ static void look(struct hang_watch *w, int64_t now_us)
     struct hang_sample sample;
     pass_time(w, now_us);
     for (int i = 0; i < w->conf->nproc; i++) {
-        if (workers_look(w->workers, i, w->hang.limits.cpu_counts, &sample))
+        if (workers_look(w->workers, i, &sample))
             hang_see(&w->hang, i, &sample);
         else
             hang_ended(&w->hang, i);

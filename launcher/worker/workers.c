@@ -689,27 +689,13 @@ int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
     return n;
 }
 
-/* CPU time in hundredths of a second, 0 if it cannot be read. Not from /proc,
- * where the number may be another's. */
-static int64_t cpu_time(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec at;
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &at) != 0)
-        return 0;
-    return (int64_t)at.tv_sec * 100 + at.tv_nsec / 10000000;
-}
-
 bool workers_look(const struct workers *workers,
                   int local_rank,
-                  bool cpu,
                   struct hang_sample *out)
 {
-    pid_t pid = workers_pid(workers, local_rank);
-    if (pid == 0)
+    if (workers_pid(workers, local_rank) == 0)
         return false;
     *out = (struct hang_sample){
-        .cpu = cpu ? cpu_time(pid) : 0,
         .output = output_bytes(workers->output, local_rank),
     };
     mailbox_read(&workers->mailboxes[local_rank], &out->written, &out->step);

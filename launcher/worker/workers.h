@@ -126,11 +126,9 @@ pid_t workers_pid(const struct workers *workers, int local_rank);
  * Returns how many. */
 int workers_last_pids(const struct workers *workers, pid_t *pids, int max);
 
-/* Takes a sample of a worker's progress, its CPU time only if `cpu`. False: the
- * worker does not live. */
+/* Takes a sample of a worker's progress. False: the worker does not live. */
 bool workers_look(const struct workers *workers,
                   int local_rank,
-                  bool cpu,
                   struct hang_sample *out);
 
 /* Fills in the steps of those that live, as their progress files have them;

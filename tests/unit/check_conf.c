@@ -11,6 +11,7 @@
 #include "launcher/conf/conf.h"
 #include "launcher/conf/options.h"
 #include "launcher/preflight/preflight.h"
+#include "rendezvous/base/mono.h"
 #include "launcher/proc/signals.h"
 #include "rendezvous/core/budget.h"
 #include "tests/lib/conf_line.h"
@@ -456,15 +457,49 @@ END_TEST
 /* A word for Slurm, else what a shell is given. */
 START_TEST(test_conf_drain_check_is_read)
 {
-    static const char *const lines[] = {"prog", "--drain_check= prog",
-                                        "--drain_check=./ask prog",
-                                        "--drain_check=slurm prog"};
-    static const char *const wants[] = {"", "", "./ask", "state=$(sinfo -h"};
+    static const struct {
+        const char *line, *want;
+        int64_t seconds;
+    } cases[] = {
+        {"prog", "", 30},
+        {"--drain_check= prog", "", 30},
+        {"--drain_check=./ask prog", "./ask", 30},
+        {"--drain_check=./ask@5 prog", "./ask", 5},
+        {"--drain_check=ssh@n1 prog", "ssh@n1", 30},
+        {"--drain_check=slurm prog", "state=$(sinfo -h", 30},
+        {"--drain_check=slurm@60 prog", "state=$(sinfo -h", 60},
+    };
     struct conf c;
-    ck_assert_int_eq(conf_line_conf(&c, "", lines[_i], NULL), 0);
-    ck_assert_int_eq(strncmp(c.drain_check, wants[_i], strlen(wants[_i])), 0);
-    ck_assert_int_eq(c.drain_check[0] == '\0', wants[_i][0] == '\0');
-    ck_assert_int_eq(c.drain_interval_us, 30 * INT64_C(1000000));
+    const char *want = cases[_i].want;
+    ck_assert_int_eq(conf_line_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_int_eq(strncmp(c.drain_check, want, strlen(want)), 0);
+    ck_assert_int_eq(c.drain_check[0] == '\0', want[0] == '\0');
+    ck_assert_int_eq(c.drain_interval_us, cases[_i].seconds * MONO_S);
+    conf_free(&c);
+}
+END_TEST
+
+/* A command, the GPUs, or both, and how long that may take. */
+START_TEST(test_conf_health_check_is_read)
+{
+    static const struct {
+        const char *line, *want;
+        bool gpu;
+        int64_t seconds;
+    } cases[] = {
+        {"prog", "", false, 30},
+        {"--health_check=./fit prog", "./fit", false, 30},
+        {"--health_check=gpu prog", "", true, 30},
+        {"--health_check=gpu@7 prog", "", true, 7},
+        {"--health_check=gpu,./fit@1.5 prog", "./fit", true, 1},
+        {"--health_check=gpus prog", "gpus", false, 30},
+        {"--health_check=a,gpu prog", "a,gpu", false, 30},
+    };
+    struct conf c;
+    ck_assert_int_eq(conf_line_conf(&c, "", cases[_i].line, NULL), 0);
+    ck_assert_str_eq(c.health_check, cases[_i].want);
+    ck_assert_int_eq(c.gpu_health_check, cases[_i].gpu);
+    ck_assert_int_eq(c.health_timeout_us / MONO_S, cases[_i].seconds);
     conf_free(&c);
 }
 END_TEST
@@ -540,7 +575,8 @@ int main(void)
     tcase_add_test(t, test_conf_run_id_is_random_where_asked);
     tcase_add_test(t, test_conf_signals_are_read);
     tcase_add_loop_test(t, test_conf_notice_is_read, 0, 9);
-    tcase_add_loop_test(t, test_conf_drain_check_is_read, 0, 4);
+    tcase_add_loop_test(t, test_conf_drain_check_is_read, 0, 7);
+    tcase_add_loop_test(t, test_conf_health_check_is_read, 0, 7);
     tcase_add_test(t, test_conf_preflight_runs_the_probe);
     tcase_add_test(t, test_conf_preflight_tells_what_is_missing);
     suite_add_tcase(s, t);

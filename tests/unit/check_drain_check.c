@@ -45,7 +45,7 @@ static void setup(void)
     log_init("ddprun");
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     memset(&conf, 0, sizeof(conf));
-    conf.health_timeout_us = 5 * MONO_S;
+    conf.drain_timeout_us = 5 * MONO_S;
     conf.drain_interval_us = INTERVAL_MS * MONO_MS;
     err = tmpfile();
     ck_assert_ptr_nonnull(err);
@@ -175,7 +175,7 @@ END_TEST
 START_TEST(test_drain_check_has_a_time_limit)
 {
     int64_t until_us = mono_now_us() + 30 * MONO_S;
-    conf.health_timeout_us = 50 * MONO_MS;
+    conf.drain_timeout_us = 50 * MONO_MS;
     (void)snprintf(conf.drain_check, sizeof(conf.drain_check), "sleep 60");
     check = drain_check_new(&loop, &conf, &handler, NULL);
     pid_t first = 0;
@@ -190,9 +190,8 @@ START_TEST(test_drain_check_has_a_time_limit)
     ck_assert_int_eq(dues, 0);
     read_said();
     ck_assert_str_eq(said,
-                     "ddprun: the drain check took longer than 0.05 s "
-                     "(--health_timeout), so this node stays; it is asked "
-                     "again every 0.02 s\n");
+                     "ddprun: the drain check took longer than 0.05 s, "
+                     "so this node stays; it is asked again every 0.02 s\n");
 }
 END_TEST
 

@@ -49,11 +49,10 @@ pid_t workers_pid(const struct workers *workers, int local_rank)
 
 bool workers_look(const struct workers *workers,
                   int local_rank,
-                  bool cpu,
                   struct hang_sample *out)
 {
     struct stat st;
-    (void)workers, (void)local_rank, (void)cpu;
+    (void)workers, (void)local_rank;
     fault_hold(true);
     bool written = fstat(progress_fd, &st) == 0 && st.st_size > 0;
     fault_hold(false);

@@ -146,7 +146,7 @@ START_TEST(test_health_check_has_a_time_limit)
     pid_t left = (pid_t)atoi(reason);
     ck_assert_int_gt(left, 0);
     ck_assert_ptr_nonnull(strstr(reason, "(the health check took longer than "
-                                         "1 s (--health_timeout))"));
+                                         "1 s (--health_check))"));
     int status = 0;
     ck_assert_int_eq(waitpid(left, &status, 0), left);
     ck_assert(WIFSIGNALED(status));

@@ -62,10 +62,9 @@ pid_t workers_pid(const struct workers *workers, int local_rank)
 
 bool workers_look(const struct workers *workers,
                   int local_rank,
-                  bool cpu,
                   struct hang_sample *out)
 {
-    (void)workers, (void)local_rank, (void)cpu;
+    (void)workers, (void)local_rank;
     *out = (struct hang_sample){.step = -1};
     return true;
 }

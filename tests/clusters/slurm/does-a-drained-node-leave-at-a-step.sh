@@ -18,8 +18,8 @@ undrain()
 
 # Long enough for two looks, a second apart, on a machine that makes ten epochs in
 # each.
-job=$(submit train -N3 --wrap "ddprun --nnodes=2:3 --drain_check=slurm \
-    --drain_interval=1 ddptrain 60 60 --model=linear --batch_size=1 \
+job=$(submit train -N3 --wrap "ddprun --nnodes=2:3 --drain_check=slurm@1 \
+    ddptrain 60 60 --model=linear --batch_size=1 \
     --snapshot_path=$PWD/snap; echo \"status \$?\"")
 comes 1 '^epoch 3/60' train.out
 drain n1

@@ -35,8 +35,8 @@ for name in a b; do
     ask="PATH=$E2E_DIR/bin:\$PATH ACCOUNT=account NODE_NAME=node-$name"
     # shellcheck disable=SC2086 # words
     node $name --nnodes=1:2 --nproc_per_node=2 \
-        --rdzv_endpoint="127.0.0.1:$port" --drain_interval=1 \
-        --drain_check="$ask $E2E_LIB/../../../examples/k8s/drain-check" \
+        --rdzv_endpoint="127.0.0.1:$port" \
+        --drain_check="$ask $E2E_LIB/../../../examples/k8s/drain-check@1" \
         --rdzv_conf=last_call_timeout=5 ./train 1000 1000 $MODEL --snapshot_path=snap
     wait_listener "$port"
 done

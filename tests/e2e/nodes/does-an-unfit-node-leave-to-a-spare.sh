@@ -9,8 +9,8 @@ lines 0 '^round=' started
 # A reason in another alphabet, to its last byte.
 launch 81 --health_check='echo "显卡过热"; exit 3' true
 has 'not fit: 显卡过热 (the health check ended with exit code 3)' it.err
-launch 81 --health_check='sleep 60 & sleep 60' --health_timeout=1 true
-has 'not fit: the health check took longer than 1 s (--health_timeout)' it.err
+launch 81 --health_check='sleep 60 & sleep 60@1' true
+has 'not fit: the health check took longer than 1 s (--health_check)' it.err
 nothing_left
 launch 0 --health_check='true' true
 nothing_left

@@ -42,9 +42,9 @@ has 'gpus=GPU-d: GPU-d is not the UUID of one GPU of this machine' it.err
 launch 2 --gpus=GPU- true
 # The health of the GPUs that workers see counts, not that of the others.
 FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0 rows' \
-    launch 0 --gpus=0 --gpu_health_check true
+    launch 0 --gpus=0 --health_check=gpu true
 FAKE_NVML='GPU-a 0:1:0;GPU-b 0:2:0 rows' \
-    launch 81 --gpus=1 --gpu_health_check true
+    launch 81 --gpus=1 --health_check=gpu true
 # Without --virtual_local_rank a part is used by all workers of its GPU.
 FAKE_NVML='GPU-a 0:1:0 mig=MIG-1,MIG-2' launch 0 --nproc_per_node=gpu true
 has 'divided (MIG).*add --virtual_local_rank' it.err
