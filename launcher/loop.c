@@ -67,9 +67,6 @@
 #define CHORE_MS   1000
 #define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
-#define STEP_SIGNAL_US                                                         \
-    (50 * MONO_MS) /* that a scheduler takes to signal all of a step */
-
 static void step(struct loop *l, struct agent_event *ev);
 
 /* -- signals --------------------------------------------------------------- */
@@ -78,7 +75,7 @@ static void step(struct loop *l, struct agent_event *ev);
  * scheduler, and gets the signal from here as well. */
 static void look_at_step(struct loop *l, const struct guard_msg *msg)
 {
-    l->step_sent_us = mono_now_us() - STEP_SIGNAL_US;
+    l->step_sent_us = mono_now_us() - WHOLE_STEP_MS * MONO_MS;
     if (l->conf->in_task &&
         whole_step_got(&l->whole_step, msg->signo, msg->sender))
         l->step_signal = msg->signo;
@@ -99,7 +96,7 @@ static int ask_workers(struct loop *l, enum msg_graceful graceful)
     int64_t now_us = mono_now_us();
     bool comes = l->conf->in_task && whole_step_comes(&l->whole_step, SIGTERM);
     return workers_ask(l->workers, graceful,
-                       comes ? now_us - STEP_SIGNAL_US : INT64_MIN);
+                       comes ? now_us - WHOLE_STEP_MS * MONO_MS : INT64_MIN);
 }
 
 /* -- the core's actions ---------------------------------------------------- */

@@ -14,8 +14,8 @@
 static bool take_own(int signo, siginfo_t *info)
 {
     sigset_t set;
-    struct timespec wait = {.tv_nsec = WHOLE_STEP_WAIT_MS * 1000L * 1000L};
-    int64_t until_us = mono_now_us() + WHOLE_STEP_WAIT_MS * MONO_MS;
+    struct timespec wait = {.tv_nsec = WHOLE_STEP_MS * 1000L * 1000L};
+    int64_t until_us = mono_now_us() + WHOLE_STEP_MS * MONO_MS;
     int rc;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, signo);

@@ -14,7 +14,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define WHOLE_STEP_WAIT_MS 100 /* at most, between the first and the last */
+/* How long a scheduler takes to signal all processes of a step on one host, at
+ * most. A guess: slurmstepd says nothing of it. */
+#define WHOLE_STEP_MS 100
 
 /* The agent's copy of a signal that was taken before the guard told of it. To
  * be zeroed. */
@@ -27,7 +29,7 @@ struct whole_step {
  * In the agent, where `signo` is blocked, after its parent, the guard, was sent
  * `signo` by process `sender` (0: of another pid namespace): whether the agent
  * was sent it as well by the same, and that is an ancestor of the guard. Takes
- * the agent's copy. Waits for it for WHOLE_STEP_WAIT_MS at most.
+ * the agent's copy. Waits for it for WHOLE_STEP_MS at most.
  */
 bool whole_step_got(struct whole_step *w, int signo, pid_t sender);
 

@@ -34,14 +34,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/cluster/whole_step.h"
 #include "launcher/front/marks.h"
 #include "launcher/front/orders.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 
-#define START_MS  60000
-#define OWN_US    (500 * MONO_MS) /* between a scheduler's signals, at most */
+#define START_MS 60000
+/* Between an order, which comes by srun, and a scheduler's own signal. */
+#define OWN_US    (5 * WHOLE_STEP_MS * MONO_MS)
 #define RECENT_US (3 * MONO_S)
 #define SAY_MS    1000 /* in one write, at most */
 #define RETRY_US  10000

@@ -90,7 +90,7 @@ START_TEST(test_whole_step_does_not_wait_long_for_what_does_not_come)
 {
     int64_t start_us = mono_now_us();
     ck_assert_int_eq(ask(NOBODY, false), 0);
-    ck_assert_int_ge(mono_now_us() - start_us, WHOLE_STEP_WAIT_MS * MONO_MS);
+    ck_assert_int_ge(mono_now_us() - start_us, WHOLE_STEP_MS * MONO_MS);
 }
 END_TEST
 
