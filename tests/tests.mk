@@ -228,16 +228,16 @@ check-page: all
 check-manifests:
 	tests/manifests/check
 check-python: all $(FAKE_NVML)
-	scripts/check-python $(B)
+	tests/tree/check-python $(B)
 check-tree:
-	scripts/check-words
-	scripts/check-includes --self-test
-	scripts/check-includes
-	scripts/check-linked --self-test
-	scripts/check-linked
-	scripts/check-man
+	tests/tree/check-words
+	tests/tree/check-includes --self-test
+	tests/tree/check-includes
+	tests/tree/check-linked --self-test
+	tests/tree/check-linked
+	tests/tree/check-man
 	scripts/dashboard --check
-	scripts/check-format
+	tests/tree/check-format
 	scripts/run-tests --self-test
 	scripts/tally --self-test
 	tests/e2e/lib/check-run
@@ -246,16 +246,16 @@ check-tree:
 	scripts/messages --check
 	scripts/meter --self-test
 check-install: all
-	scripts/check-install $(B)
-	scripts/check-symbols --self-test
-	scripts/check-symbols $(B)
+	tests/tree/check-install $(B)
+	tests/tree/check-symbols --self-test
+	tests/tree/check-symbols $(B)
 check-circles: all
-	scripts/check-circles --self-test
-	scripts/check-circles $(B)
+	tests/tree/check-circles --self-test
+	tests/tree/check-circles $(B)
 # What broke something once, and the seeds: no input is drawn.
 check-fuzz:
 	$(Q)$(MAKE) SAN=address fuzz-programs
-	scripts/replay build-address
+	tests/fuzz/replay build-address
 check-model:
 	scripts/model --check
 
