@@ -37,8 +37,9 @@ bench-python-snapshot: all
 		$(B)/ddprun --standalone --snapshot_memory=50% \
 		tests/bench/snapshot/stall.py $(BENCH_ARGS)
 
-# The parts have tables of their own with more rows; BENCH_ARGS=--markdown
-# prints them all as one page.
+# The parts have tables of their own with more rows; BENCH_ARGS=--markdown writes
+# them all as docs/performance-full.md, and of that docs/performance.md: two hours,
+# on a clean commit.
 bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 	tests/bench/run $(B) $(BENCH_ARGS)
 

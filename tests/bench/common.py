@@ -180,8 +180,6 @@ def versions():
         ("MPICH's hydra", r"Version: +(\S+)", "mpiexec.hydra", "--version"),
         ("Redis", r"v=(\S+)", "redis-server", "--version"),
         ("C compiler", r"(.+)", *os.environ.get("CC", "cc").split(), "--version"),
-        ("ddprun's commit", r"(.+)", "git", "-C", str(ROOT), "describe",
-         "--always", "--dirty"),
     ):
         found = re.search(pattern, said(*command))
         if found:

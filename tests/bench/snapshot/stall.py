@@ -3,14 +3,17 @@ parameters with Adam (1.5 GB of state), one worker under ddprun, on the CPU.
 Beside ddprun.snapshot: torch.distributed.checkpoint's async_save, and torch.save.
 
 usage: ddprun --standalone --snapshot_memory=6G tests/bench/snapshot/stall.py [LAYERS]
+       [--markdown]
 
 A save is made when the one before has ended, every other step: the call's time,
-and what it adds to the step with what follows. 12 LAYERS are GPT-2's.
+and what it adds to the step with what follows. 12 LAYERS are GPT-2's. --markdown:
+rows for ../run.
 """
 
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import statistics
 import sys
@@ -26,7 +29,13 @@ from torch import nn
 
 import ddprun
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from common import markdown_line, times_better  # noqa: E402
+
 ROUNDS = int(os.environ.get("ROUNDS", 5))
+MARKDOWN = "--markdown" in sys.argv
+WAITS = "PyTorch, 1.5 GB of state: a step waits for its save (s)"
+LONGER = "PyTorch, 1.5 GB of state: the same, and what the next step takes longer (s)"
 
 
 def gpt2(layers: int) -> nn.Module:
@@ -71,6 +80,18 @@ def timed(call: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
+played: "list[tuple[str, list[float], list[float]]]" = []  # the first is ours
+
+
+def print_rows() -> None:
+    for what, figures in ((WAITS, 1), (LONGER, 2)):
+        ours = played[0][figures]
+        for row in played:
+            mine = row[0].startswith("ddprun") or statistics.median(row[figures]) <= 0
+            times = None if mine else times_better(what, ours, row[figures])
+            print(markdown_line(what, row[0], row[figures], times), flush=True)
+
+
 def measure(name: str, trainer: Trainer, save: Callable[[], Any], wait: Callable[[], Any]) -> None:
     """`save` is what a step waits for, `wait` until nothing of it is under way."""
     save()
@@ -81,6 +102,9 @@ def measure(name: str, trainer: Trainer, save: Callable[[], Any], wait: Callable
         calls.append(timed(save))
         added.append(calls[-1] + timed(trainer.step) - plain)
         wait()
+    if MARKDOWN:
+        played.append((name, calls, added))
+        return
     print(
         f"{name:34} call {statistics.median(calls) * 1e3:7.1f} ms"
         f"   with the next step {statistics.median(added) * 1e3:7.1f} ms   of {ROUNDS}",
@@ -92,10 +116,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    trainer = Trainer(int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    layers = [word for word in sys.argv[1:] if word != "--markdown"]
+    trainer = Trainer(int(layers[0]) if layers else 12)
     trainer.step()
     n = sum(p.numel() for p in trainer.model.parameters())
-    print(f"{n / 1e6:.0f} million parameters, Adam; a step alone {timed(trainer.step) * 1e3:.0f} ms", flush=True)
+    if not MARKDOWN:
+        alone = timed(trainer.step) * 1e3
+        print(f"{n / 1e6:.0f} million parameters, Adam; a step alone {alone:.0f} ms", flush=True)
     folder = tempfile.mkdtemp()
     for overlap in (False, True):
         state = ddprun.snapshot(trainer.model, trainer.optimizer, overlap=overlap)
@@ -106,7 +133,7 @@ def main() -> None:
             state.flush,
         )
         if state.no_memory:
-            print("  not in memory:", state.no_memory)
+            print("  not in memory:", state.no_memory, file=sys.stderr)
         state.close()
     under_way: list[Any] = []
 
@@ -118,9 +145,11 @@ def main() -> None:
         getattr(found, "upload_completion", found).result()
         shutil.rmtree(f"{folder}/dcp")
 
-    measure("checkpoint.async_save", trainer, async_save, wait_async)
+    measure("async_save", trainer, async_save, wait_async)
     measure("torch.save", trainer, lambda: torch.save(trainer.state(), f"{folder}/x.pt"), lambda: None)
     shutil.rmtree(folder)
+    if MARKDOWN:
+        print_rows()
     dist.destroy_process_group()
 
 
