@@ -263,8 +263,8 @@ setup:
 	scripts/setup.sh
 
 demo: setup
-	$(MAKE) all
-	scripts/demo $(B)
+	$(Q)$(MAKE) --no-print-directory -j $(shell nproc) all
+	@scripts/demo $(B)
 
 # -- manual pages, installation ----------------------------------------------
 
