@@ -440,14 +440,6 @@ static void say(struct proxy *p, enum mark_kind kind, int status)
     }
 }
 
-static int watch(struct proxy *p)
-{
-    int status;
-    while ((status = reap(p)) < 0)
-        (void)wait_and_hear(p, -1, look(p));
-    return status;
-}
-
 int proxy_main(void)
 {
     static struct proxy p = {.kill_us = MONO_NEVER};
@@ -461,9 +453,10 @@ int proxy_main(void)
     }
     p.heard_us = mono_now_us();
     say(&p, MARK_HELLO, 0);
-    int status = ddp_code_exit(DDP_E_PEER);
-    if (!p.gone)
-        status = start_child(&p) < 0 ? ddp_code_exit(DDP_E_NOMEM) : watch(&p);
+    int status = ddp_code_exit(p.gone ? DDP_E_PEER : DDP_E_NOMEM);
+    if (!p.gone && start_child(&p) == 0)
+        while ((status = reap(&p)) < 0)
+            (void)wait_and_hear(&p, -1, look(&p));
     say(&p, MARK_END, status);
     free(p.data);
     free(p.words);

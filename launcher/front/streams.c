@@ -130,12 +130,6 @@ static void show_new(struct front_stream *s, const char *data, size_t len)
     show(s, data + from, len - from);
 }
 
-static void show_front(struct front_stream *s, size_t len)
-{
-    show_new(s, (const char *)buf_head(&s->held), len);
-    buf_take(&s->held, len);
-}
-
 /* All that is there up to the first mark, with `all` also if no newline ends
  * it. What may be the beginning of a mark stays. Returns whether a mark was
  * taken out. */
@@ -148,7 +142,9 @@ static bool show_some(struct front_stream *s, bool all, bool end)
     if (s->mark != NULL)
         marks_find(data, buf_len(&s->held), s->mark, end, &m);
     bool marked = m.kind != MARK_NONE;
-    show_front(s, all || marked ? m.plain : lines_whole(data, m.plain));
+    size_t len = all || marked ? m.plain : lines_whole(data, m.plain);
+    show_new(s, data, len);
+    buf_take(&s->held, len);
     if (!marked)
         return false;
     buf_take(&s->held, m.used);

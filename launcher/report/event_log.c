@@ -158,36 +158,33 @@ static void set_running(struct event_log *j, bool running, int64_t now_us)
 
 /* -- events ---------------------------------------------------------------- */
 
+/* Other notes are the server's, or written by other functions. */
+static const struct {
+    enum note_kind note;
+    int event;
+} written[] = {
+    {NOTE_connecting, EVENT_LOG_connecting},
+    {NOTE_wait, EVENT_LOG_waiting},
+    {NOTE_refused, EVENT_LOG_waiting},
+    {NOTE_quarantined, EVENT_LOG_quarantined},
+    {NOTE_stopping, EVENT_LOG_stopped},
+    {NOTE_ended, EVENT_LOG_stopped},
+    {NOTE_killing, EVENT_LOG_killing},
+    {NOTE_fenced, EVENT_LOG_fenced},
+    {NOTE_finished, EVENT_LOG_done},
+    {NOTE_link_lost, EVENT_LOG_disconnected},
+    {NOTE_link_back, EVENT_LOG_reconnected},
+    {NOTE_unreachable, EVENT_LOG_unreachable},
+    {NOTE_leaving, EVENT_LOG_leaving},
+};
+
+/* -1: it is not written. */
 static int kind_of(enum note_kind kind)
 {
-    switch (kind) {
-    case NOTE_connecting:
-        return EVENT_LOG_connecting;
-    case NOTE_wait:
-    case NOTE_refused:
-        return EVENT_LOG_waiting;
-    case NOTE_quarantined:
-        return EVENT_LOG_quarantined;
-    case NOTE_stopping:
-    case NOTE_ended:
-        return EVENT_LOG_stopped;
-    case NOTE_killing:
-        return EVENT_LOG_killing;
-    case NOTE_fenced:
-        return EVENT_LOG_fenced;
-    case NOTE_finished:
-        return EVENT_LOG_done;
-    case NOTE_link_lost:
-        return EVENT_LOG_disconnected;
-    case NOTE_link_back:
-        return EVENT_LOG_reconnected;
-    case NOTE_unreachable:
-        return EVENT_LOG_unreachable;
-    case NOTE_leaving:
-        return EVENT_LOG_leaving;
-    default: /* the server's, or logged by other functions */
-        return -1;
-    }
+    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++)
+        if (written[i].note == kind)
+            return written[i].event;
+    return -1;
 }
 
 void event_log_note(struct event_log *j, const struct note *n, int64_t now_us)

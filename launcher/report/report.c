@@ -132,9 +132,40 @@ void report_note(const struct conf *conf,
     case NOTE_leaving:
         log_info("%s", n->text);
         return;
-    default: /* the others are the server's, or for debugging */
-        return;
+    case NOTE_new_run:
+    case NOTE_joined:
+    case NOTE_spare:
+    case NOTE_kept:
+    case NOTE_recalled:
+    case NOTE_back:
+    case NOTE_rebuilt:
+    case NOTE_outdated:
+    case NOTE_took_office:
+    case NOTE_no_majority:
+    case NOTE_proposed:
+    case NOTE_moved:
+    case NOTE_waiting:
+    case NOTE_last_call:
+    case NOTE_sealed:
+    case NOTE_failed:
+    case NOTE_round_over:
+    case NOTE_refund:
+    case NOTE_absent:
+    case NOTE_lost:
+    case NOTE_left:
+    case NOTE_ordered:
+    case NOTE_order_refused:
+    case NOTE_done:
+    case NOTE_stale:
+    case NOTE_forgotten:
+    case NOTE_connecting:
+    case NOTE_finished:
+    case NOTE_unfit:
+        return; /* the server's, or for debugging */
+    case NOTE_COUNT:
+        break;
     }
+    DDP_WRONG("kind of a note");
 }
 
 void report_time(int64_t ago_us, char *text, size_t size)
