@@ -251,7 +251,7 @@ $(B)/libddp.a: $(call obj,$(RT)) worker_rt/libddp.map
 	$(Q)$(AR) rcs $@ $(B)/libddp.o
 $(B)/libddp.so: $(call obj,$(RT)) worker_rt/libddp.map
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.0 \
+	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,libddp.so.1 \
 		-Wl,--version-script=worker_rt/libddp.map \
 		-o $@ $(filter %.o,$^) -lcjson -lxxhash -ldl
 
@@ -285,8 +285,8 @@ install: all
 		$(foreach n,1 3 5 7 8,$(DESTDIR)$(PREFIX)/share/man/man$(n))
 	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
-	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.0
-	ln -sf libddp.so.0 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.1
+	ln -sf libddp.so.1 $(DESTDIR)$(PREFIX)/lib/libddp.so
 	$(if $(CACHE),PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
 		worker_rt/ddp.pc.in \

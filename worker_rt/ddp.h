@@ -48,7 +48,7 @@ extern "C" {
 
 /* That of the library which is loaded, as a number like DDP_VERSION and, in
  * `*text` (may be NULL), as "0.2.0". A library runs programs that were built
- * for it or an older one of the same major version. */
+ * for it or an older one with the same number behind libddp.so. */
 DDP_API int ddp_version(const char **text);
 
 /*

@@ -33,8 +33,6 @@ struct ddp_comm_opts {
     int64_t timeout_ms;      /* for each call; 0: none */
     void *stream;            /* NCCL: a cudaStream_t, borrowed; NULL: default */
     bool async;              /* NCCL: return when enqueued, see ddp_comm_wait */
-    bool mesh; /* connect each rank to all, at most 128; see ddp_comm_send. The
-                * same on all ranks */
 };
 
 /*
@@ -48,10 +46,10 @@ struct ddp_comm_opts {
  * DDP_SOCKET_IFNAME (interfaces, with commas) say something else.
  *
  * NULL on error: those of the store, TIMEOUT (not all ranks came; the text
- * names them), CONFLICT (`mesh` differs), PEER, PROTO, NOMEM, USAGE; for NCCL
- * also CONFIG (no driver, no NCCL, no GPU chosen, libddp was built without it)
- * and IO (NCCL failed). If one rank has an error of its own, the others get
- * PEER with its reason, and do not wait for it.
+ * names them), PEER, PROTO, NOMEM, USAGE; for NCCL also CONFIG (no driver, no
+ * NCCL, no GPU chosen, libddp was built without it) and IO (NCCL failed). If
+ * one rank has an error of its own, the others get PEER with its reason, and do
+ * not wait for it.
  *
  * If a rank dies before all have met, the others may notice it by the time-out
  * only. A launcher ends them earlier, by SIGTERM; so call ddp_stop_on_signal
@@ -67,12 +65,11 @@ DDP_API struct ddp_comm *ddp_comm_new(struct ddp *d,
  *
  * Errors: PEER (a rank died, left, failed or aborted), ABORTED, TIMEOUT,
  * CONFLICT (the ranks are in different calls: the kind, the count, the dtype,
- * the operation or the root differs; NCCL does not notice that, unless
- * DDP_CHECK=1 lets the ranks compare each call first), NOMEM, USAGE; IO (the
- * GPU or NCCL failed). After every error except USAGE the communicator is
- * broken on this rank, and every later call fails at once. The failure spreads
- * to the other ranks; blocked calls notice it within 100 ms. The content of the
- * buffer is undefined then.
+ * the operation or the root differs; NCCL does not notice that), NOMEM, USAGE;
+ * IO (the GPU or NCCL failed). After every error except USAGE the communicator
+ * is broken on this rank, and every later call fails at once. The failure
+ * spreads to the other ranks; blocked calls notice it within 100 ms. The
+ * content of the buffer is undefined then.
  *
  * The text of PEER names the rank that is to blame: "all-reduce: rank 5 died".
  * A rank that fails first tells its neighbours which rank it blames, and they
@@ -153,16 +150,6 @@ DDP_API int ddp_comm_allgather(struct ddp_comm *c,
                                void *all,
                                struct ddp_error *err);
 
-/* Part s of rank r's `in` (W,count) becomes part r of rank s's `out` (W,count).
- * The buffers must not overlap. Takes all dtypes. In host memory all data goes
- * round the ring of ranks, W / 2 times as much as with `mesh`. */
-DDP_API int ddp_comm_all_to_all(struct ddp_comm *c,
-                                const void *in,
-                                void *out,
-                                size_t count,
-                                enum ddp_dtype dtype,
-                                struct ddp_error *err);
-
 /* Copies `len` bytes from rank `root` to all. */
 DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
                                void *data,
@@ -171,60 +158,10 @@ DDP_API int ddp_comm_broadcast(struct ddp_comm *c,
                                struct ddp_error *err);
 
 /*
- * From this rank to `peer`, and from `peer` to this rank. The two ranks call
- * these with the same count and dtype, in the same order, between the same two
- * collectives; the other ranks need not take part. Takes all dtypes. USAGE: the
- * peer is this rank itself.
- *
- * Host memory goes over the connections that the communicator has: to the ranks
- * before and behind this one (the last is before the first), and with `mesh` to
- * all; else USAGE. GPU memory goes to any rank. With DDP_CHECK=1 two ranks that
- * have a connection compare their calls. With DDP_COMM_NCCL a call with a count
- * of 0 sends nothing, to any rank, and waits for nothing; with DDP_COMM_CPU it
- * is a message of length 0, which the peer has to receive.
- *
- * A send may wait until the peer receives. If two ranks send to each other, or
- * several in a circle, each puts its sends and receives into a group. In host
- * memory it is a CONFLICT, after two or three seconds, if ranks wait for each
- * other (two, or a circle of them), or one waits for another that has gone on
- * to a collective; and in ddp_comm_barrier, if something was sent before it
- * that its rank has not received.
- */
-DDP_API int ddp_comm_send(struct ddp_comm *c,
-                          const void *data,
-                          size_t count,
-                          enum ddp_dtype dtype,
-                          int peer,
-                          struct ddp_error *err);
-DDP_API int ddp_comm_recv(struct ddp_comm *c,
-                          void *data,
-                          size_t count,
-                          enum ddp_dtype dtype,
-                          int peer,
-                          struct ddp_error *err);
-
-/*
- * Sends and receives between start and end are begun by end, all at once, and
- * are done when it returns; their buffers are borrowed until then. Those from
- * and to one peer keep their order. A group has at most DDP_COMM_GROUP_MAX of
- * them, all in host memory or all in GPU memory.
- *
- * Errors of start: USAGE (there is a group), and what the communicator failed
- * with if it has. A send or receive in a group has USAGE only, and is left out
- * then, or NOMEM, after which the communicator has failed on all ranks. All
- * other calls but ddp_comm_abort and ddp_comm_free fail in a group: with USAGE,
- * or NULL. The group is over when end returns, also with an error: USAGE (there
- * is no group; both kinds of memory; a peer to which there is no connection),
- * and those of the collectives. After USAGE none of it was begun.
- */
-#define DDP_COMM_GROUP_MAX 4096
-DDP_API int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err);
-DDP_API int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err);
-
-/*
- * NCCL's own communicator (an ncclComm_t), for what libddp does not have. NULL:
- * the communicator has none, since its kind is DDP_COMM_CPU, the world is one
- * rank, or it failed; or a group was begun and not ended.
+ * NCCL's own communicator (an ncclComm_t), for what libddp does not have: sends
+ * and receives, all-to-all, parts of the world (ncclCommSplit). NULL: the
+ * communicator has none, since its kind is DDP_COMM_CPU, the world is one rank,
+ * or it failed.
  *
  * It is one that does not block: a call of NCCL may return ncclInProgress, then
  * ask ncclCommGetAsyncError until it does not. Enqueue on the communicator's

@@ -193,7 +193,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 def _load() -> ctypes.CDLL:
     """$DDPRUN_LIBDDP names another library than the one of the package."""
-    path = os.environ.get("DDPRUN_LIBDDP") or str(Path(__file__).with_name("libddp.so.0"))
+    path = os.environ.get("DDPRUN_LIBDDP") or str(Path(__file__).with_name("libddp.so.1"))
     try:
         found = ctypes.CDLL(path)
     except OSError as e:

@@ -15,16 +15,8 @@
 #include "tests/lib/fake_cuda.h"
 #include "worker_rt/comm/reduce.h"
 
-#define MAIL_MAX ((size_t)1 << 16) /* from one rank to another at a time */
 #define DATA_MAX ((size_t)1 << 20) /* of one rank in one collective */
 #define RANKS    16
-
-/* From one rank to another. */
-struct mail {
-    atomic_bool full; /* set by the sender, cleared by the receiver */
-    size_t len;
-    uint8_t data[MAIL_MAX];
-};
 
 /* The file: all ranks see it. */
 struct hall {
@@ -32,7 +24,6 @@ struct hall {
     atomic_llong ready; /* ranks that have put their part, over all ops */
     atomic_llong done;  /* that have taken the result */
     uint8_t part[RANKS][DATA_MAX];
-    struct mail mail[RANKS][RANKS]; /* from, to */
 };
 
 struct ncclComm {
@@ -41,7 +32,6 @@ struct ncclComm {
     int rank;
     int world;
     int ops;   /* collectives so far */
-    int given; /* with sends and receives */
     int polls; /* for which something is still in progress */
     ncclResult_t error;
     bool started;
@@ -50,15 +40,11 @@ struct ncclComm {
 static struct fake_nccl knobs;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of `comms` */
 static struct ncclComm *comms;
-struct work;
 static __thread struct {
     int depth;
-    int number; /* of groups so far */
     size_t n;
     ncclComm_t ended[64];
-    struct work *talk; /* the sends and receives, until the group ends */
-    cudaStream_t stream;
-} group;
+} group; /* of aborts */
 
 struct fake_nccl *fake_nccl(void)
 {
@@ -174,17 +160,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 
 /* -- collectives ----------------------------------------------------------- */
 
-/* One send or receive. */
-struct talk {
-    bool sends;
-    bool put; /* the sender's part is in the mail */
-    bool done;
-    int peer;
-    uint8_t *at;
-    size_t len;
-};
-#define TALKS 64
-
 struct work {
     struct ncclComm *comm;
     long long number; /* from 0 */
@@ -199,13 +174,10 @@ struct work {
         SUM,
         SCATTER,
         COPY,
-        GATHER,
-        TALK
+        GATHER
     } kind;
     int root;
     long long begun_us; /* by the device; 0: not yet */
-    size_t ntalks;
-    struct talk talks[TALKS];
 };
 
 /* NCCL's types and operations, and what libddp calls them. */
@@ -257,43 +229,6 @@ static void take(const struct work *w)
                w->len);
 }
 
-/* A send is done when it was received. */
-static void talk_on(const struct ncclComm *c, struct talk *t)
-{
-    struct mail *m = t->sends ? &c->hall->mail[c->rank][t->peer]
-                              : &c->hall->mail[t->peer][c->rank];
-    bool full = atomic_load(&m->full);
-    if (t->sends && t->put) {
-        t->done = !full;
-    } else if (t->sends && !full) {
-        memcpy(m->data, t->at, t->len);
-        m->len = t->len;
-        t->put = true;
-        atomic_store(&m->full, true);
-    } else if (!t->sends && full && m->len == t->len) {
-        memcpy(t->at, m->data, t->len); /* another length: it hangs */
-        t->done = true;
-        atomic_store(&m->full, false);
-    }
-}
-
-/* Those to one peer, and those from it, in their order. */
-static bool talk(struct work *w)
-{
-    size_t left = 0;
-    for (size_t i = 0; i < w->ntalks; i++) {
-        struct talk *t = &w->talks[i];
-        bool first = true;
-        for (size_t k = 0; k < i; k++)
-            first = first && (w->talks[k].done || w->talks[k].peer != t->peer ||
-                              w->talks[k].sends != t->sends);
-        if (!t->done && first)
-            talk_on(w->comm, t);
-        left += !t->done;
-    }
-    return left == 0;
-}
-
 static bool is_busy(struct work *w)
 {
     struct timespec now;
@@ -311,8 +246,6 @@ static bool work(void *arg)
     long long world = w->comm->world;
     if (knobs.busy_us > 0 && is_busy(w))
         return false;
-    if (w->kind == TALK)
-        return talk(w);
     if (!w->put && atomic_load(&h->done) < world * w->number)
         return false; /* somebody still reads the last one's parts */
     if (!w->put) {
@@ -338,11 +271,10 @@ static bool work(void *arg)
 static ncclResult_t push(struct work *w, cudaStream_t stream)
 {
     struct ncclComm *c = w->comm;
-    int given = ++c->given;
+    int given = (int)w->number + 1;
     fake_stream_push(stream, work, w);
     if (knobs.error_at == given) {
         w->number = 1000000; /* it never comes to that */
-        w->kind = w->kind == TALK ? COPY : w->kind;
         c->error = ncclRemoteError;
     }
     if (knobs.slow_at != given)
@@ -351,10 +283,9 @@ static ncclResult_t push(struct work *w, cudaStream_t stream)
     return ncclInProgress;
 }
 
-static void note(const char *name, size_t count, int type, int op, int peer)
+static void note(const char *name, size_t count, int type, int op)
 {
-    struct fake_nccl_call call = {
-        name, count, type, op, peer, group.depth > 0 ? group.number : 0};
+    struct fake_nccl_call call = {name, count, type, op};
     if (knobs.calls < FAKE_NCCL_CALLS)
         knobs.call[knobs.calls] = call;
     knobs.calls++;
@@ -384,7 +315,7 @@ static ncclResult_t give_sum(const char *name,
                              ncclRedOp_t op,
                              cudaStream_t stream)
 {
-    note(name, w.count, type, (int)op, -1);
+    note(name, w.count, type, (int)op);
     w.op = ops[op];
     return give(w, type, stream);
 }
@@ -424,7 +355,7 @@ ncclResult_t ncclBroadcast(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = COPY};
-    note("Broadcast", count, type, -1, root);
+    note("Broadcast", count, type, -1);
     w.count = count;
     w.root = root;
     return give(w, type, stream);
@@ -438,58 +369,9 @@ ncclResult_t ncclAllGather(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = GATHER};
-    note("AllGather", count, type, -1, -1);
+    note("AllGather", count, type, -1);
     w.count = count;
     return give(w, type, stream);
-}
-
-/* -- between two ranks ----------------------------------------------------- */
-
-static ncclResult_t
-add_talk(ncclComm_t comm, struct talk t, cudaStream_t stream)
-{
-    struct work *w = group.talk;
-    if (!comm->started || t.len > MAIL_MAX ||
-        (w != NULL && (w->ntalks == TALKS || w->comm != comm)))
-        return ncclInvalidUsage;
-    if (w == NULL)
-        w = calloc(1, sizeof(*w));
-    if (w == NULL)
-        return ncclSystemError;
-    w->comm = comm;
-    w->kind = TALK;
-    w->talks[w->ntalks++] = t;
-    if (group.depth == 0)
-        return push(w, stream);
-    group.talk = w;
-    group.stream = stream;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclSend(const void *from,
-                      size_t count,
-                      ncclDataType_t type,
-                      int peer,
-                      ncclComm_t comm,
-                      cudaStream_t stream)
-{
-    struct talk t = {.sends = true, .peer = peer, .at = fake_shadow(from)};
-    note("Send", count, type, -1, peer);
-    t.len = count * reduce_size(dtypes[type]);
-    return add_talk(comm, t, stream);
-}
-
-ncclResult_t ncclRecv(void *to,
-                      size_t count,
-                      ncclDataType_t type,
-                      int peer,
-                      ncclComm_t comm,
-                      cudaStream_t stream)
-{
-    struct talk t = {.peer = peer, .at = fake_shadow(to)};
-    note("Recv", count, type, -1, peer);
-    t.len = count * reduce_size(dtypes[type]);
-    return add_talk(comm, t, stream);
 }
 
 /* -- the end --------------------------------------------------------------- */
@@ -541,8 +423,7 @@ static void reclaim(ncclComm_t comm)
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupStart(void)
 {
-    if (group.depth++ == 0)
-        group.number++;
+    group.depth++;
     return ncclSuccess;
 }
 
@@ -554,9 +435,7 @@ ncclResult_t ncclGroupEnd(void)
     for (size_t i = 0; i < group.n; i++)
         reclaim(group.ended[i]);
     group.n = 0;
-    struct work *talk_now = group.talk;
-    group.talk = NULL;
-    return talk_now == NULL ? ncclSuccess : push(talk_now, group.stream);
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)

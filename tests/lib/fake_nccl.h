@@ -1,9 +1,9 @@
 /*
  * tests/lib/fake_nccl: a libnccl.so.2 on top of fake_cuda, for processes of one
  * machine: ranks meet in a file that the unique id names. Its collectives are
- * real; they never end when a rank is missing, as those of NCCL, nor does a
- * send that nobody receives, and what goes wrong goes wrong as a test asks for.
- * It combines elements by libddp's own functions, in the order of ranks.
+ * real; they never end when a rank is missing, as those of NCCL, and what goes
+ * wrong goes wrong as a test asks for. It combines elements by libddp's own
+ * functions, in the order of ranks.
  */
 #ifndef FAKE_NCCL_H
 #define FAKE_NCCL_H
@@ -16,10 +16,8 @@
 struct fake_nccl_call {
     const char *name; /* "AllReduce", static */
     size_t count;
-    int type;  /* ncclDataType_t */
-    int op;    /* ncclRedOp_t; -1: it has none */
-    int peer;  /* or the root; -1: it has none */
-    int group; /* which group of this process's it was in, from 1; 0: none */
+    int type; /* ncclDataType_t */
+    int op;   /* ncclRedOp_t; -1: it has none */
 };
 #define FAKE_NCCL_CALLS 64
 

@@ -153,61 +153,14 @@ START_TEST(test_comm_missing_rank_is_named)
 }
 END_TEST
 
-/* One rank wants a mesh, the others do not. */
-static int differ(int rank, void *arg)
-{
-    struct ddp_error e;
-    const int *odd = arg;
-    struct ddp *d = rt_init();
-    struct ddp_comm_opts opts = {.size = sizeof(opts), .mesh = rank == *odd};
-    struct ddp_comm *c = ddp_comm_new(d, &opts, &e);
-    /* A rank may have met all of its own before. */
-    if (c != NULL)
-        RT_CHECK(ddp_comm_barrier(c, &e) != 0 && e.code == DDP_ERR_PEER);
-    else if (e.code != DDP_ERR_CONFLICT ||
-             strstr(e.text, "differ in the option mesh") == NULL)
-        RT_OK(-1, e);
-    ddp_comm_free(c);
-    ddp_free(d);
-    return 0;
-}
-
-/* All are told, and nobody waits for the five minutes of the meeting. */
-START_TEST(test_comm_mesh_of_some_is_a_conflict)
-{
-    int odd = _i;
-    rt_world_run(6, differ, &odd, DEADLINE_MS);
-    rt_world_run(2, differ, &(int){_i % 2}, DEADLINE_MS);
-}
-END_TEST
-
-/* One rank more than a mesh may have. */
-START_TEST(test_comm_mesh_has_a_limit)
-{
-    struct ddp_error e;
-    struct ddp_comm_opts opts = {.size = sizeof(opts), .mesh = true};
-    rt_place(0, 129, 1, 1);
-    struct ddp *d = ddp_init(&e);
-    ck_assert_ptr_nonnull(d);
-    ck_assert_ptr_null(ddp_comm_new(d, &opts, &e));
-    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
-    ck_assert_str_eq(
-        e.text, "the world size 129 is too large for a mesh: it can be 128 at "
-                "most");
-    ddp_free(d);
-}
-END_TEST
-
 static Suite *comm_meet_suite(void)
 {
     Suite *s = suite_create("comm_meet");
     TCase *t = tcase_create("meeting");
     tcase_set_timeout(t, 60);
-    tcase_add_test(t, test_comm_mesh_has_a_limit);
     tcase_add_test(t, test_comm_hello_of_another_round_is_refused);
     tcase_add_test(t, test_comm_strangers_do_not_disturb_the_meeting);
     tcase_add_test(t, test_comm_missing_rank_is_named);
-    tcase_add_loop_test(t, test_comm_mesh_of_some_is_a_conflict, 0, 6);
     suite_add_tcase(s, t);
     return s;
 }

@@ -298,51 +298,6 @@ START_TEST(test_nccl_abort_ends_blocked_calls_everywhere)
 }
 END_TEST
 
-/* -- different calls ------------------------------------------------------- */
-
-static const struct {
-    int kind; /* of rank 1; rank 0 sums N floats */
-    size_t count;
-    const char *text;
-} others[] = {
-    {0, N / 2,
-     "all-reduce of length 1000 (F32, SUM, root 0), and all-reduce of "
-     "length 500 (F32, SUM, root 0)"},
-    {1, N,
-     "all-reduce of length 1000 (F32, SUM, root 0), and broadcast of "
-     "length 1000 (bytes, SUM, root 0)"},
-    {2, N,
-     "all-reduce of length 1000 (F32, SUM, root 0), and all-gather of "
-     "length 1000 (bytes, SUM, root 0)"},
-};
-
-static int call_another(int rank, void *arg)
-{
-    int i = *(int *)arg;
-    struct ddp_error e;
-    RT_CHECK(setenv("DDP_CHECK", "1", 1) == 0);
-    struct ddp_comm *c = rt_join_nccl(rt_init(), (struct ddp_comm_opts){0});
-    uint8_t *device = rt_device(N * 8 * 4);
-    RT_OK(ddp_comm_allreduce(c, device, N, DDP_F32, &e), e);
-    int kind = rank == 0 ? 0 : others[i].kind;
-    size_t n = rank == 0 ? N : others[i].count;
-    int rc = kind == 0   ? ddp_comm_allreduce(c, device, n, DDP_F32, &e)
-             : kind == 1 ? ddp_comm_broadcast(c, device, n, 0, &e)
-                         : ddp_comm_allgather(c, device, n, device + N, &e);
-    RT_CHECK(rc != 0 && e.code == DDP_ERR_CONFLICT);
-    RT_CHECK(strstr(e.text, others[i].text) != NULL);
-    RT_CHECK(rt_nccl()->aborts == 1);
-    return 0;
-}
-
-/* With DDP_CHECK ranks that call different things are told on all sides, where
- * NCCL would hang. */
-START_TEST(test_nccl_different_calls_are_a_conflict)
-{
-    rt_world_run(2, call_another, &_i, DEADLINE_MS);
-}
-END_TEST
-
 /* -- the start ------------------------------------------------------------- */
 
 enum hindrance {
@@ -414,8 +369,6 @@ static Suite *nccl_suite(void)
     tcase_add_test(t, test_nccl_broken_gpu_is_told);
     tcase_add_test(t, test_nccl_time_out_ends_the_wait);
     tcase_add_test(t, test_nccl_abort_ends_blocked_calls_everywhere);
-    tcase_add_loop_test(t, test_nccl_different_calls_are_a_conflict, 0,
-                        (int)(sizeof(others) / sizeof(others[0])));
     tcase_add_loop_test(t, test_nccl_that_does_not_start_is_told, NEVER_STARTS,
                         NO_LIBRARY + 1);
     suite_add_tcase(s, t);

@@ -1,13 +1,13 @@
 /* clang-format off */
 /* links: tests/lib/rt_world tests/lib/rt_comm tests/lib/rt_nccl */
 /* libs: -luv -pthread -Wl,--disable-new-dtags,-rpath,'$ORIGIN/../lib' */
-/* libs: -Wl,--wrap=nanosleep -Wl,--wrap=calloc */
+/* libs: -Wl,--wrap=nanosleep */
 /* clang-format on */
 /*
  * What the NCCL communicator gives to NCCL: each call the right one, with the
- * right type, operation, count and peer, and with the result that the CPU's
- * communicator has; what ends when a peer is gone; ranks that call different
- * things; NCCL's own communicator; and that a short wait takes no nap.
+ * right type, operation and count, and with the result that the CPU's
+ * communicator has; what ends when a peer is gone; NCCL's own communicator; and
+ * that a short wait takes no nap.
  */
 #include <check.h>
 #include <dlfcn.h>
@@ -38,16 +38,6 @@ int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
 {
     naps++;
     return __real_nanosleep(t, left);
-}
-
-static int scarce; /* so many allocations fail */
-
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return scarce > 0 && scarce-- > 0 ? NULL : __real_calloc(n, size);
 }
 
 /* -- the right calls ------------------------------------------------------- */
@@ -97,13 +87,11 @@ static void forget_calls(void)
     rt_nccl()->calls = 0;
 }
 
-static void
-check_call(const char *name, size_t count, int type, int op, int peer)
+static void check_call(const char *name, size_t count, int type, int op)
 {
     const struct fake_nccl_call *call = only_call(0);
     RT_CHECK(strcmp(call->name, name) == 0);
-    RT_CHECK(call->count == count && call->type == type);
-    RT_CHECK(call->op == op && call->peer == peer && call->group == 0);
+    RT_CHECK(call->count == count && call->type == type && call->op == op);
     forget_calls();
 }
 
@@ -134,13 +122,13 @@ static void reduce_both(struct both *b, size_t t, size_t o)
     fill(b, t + o + 3 * (size_t)ddp_rank(b->d));
     /* The lower rank's operand comes first on both. */
     RT_OK(ddp_comm_all_reduce(b->gpu, b->in, b->out, N, dtype, op, &e), e);
-    check_call("AllReduce", N, types[t].type, ops[o].number, -1);
+    check_call("AllReduce", N, types[t].type, ops[o].number);
     RT_OK(
         ddp_comm_all_reduce(b->cpu, b->host_in, b->host_out, N, dtype, op, &e),
         e);
     check_same(b, len);
     RT_OK(ddp_comm_reduce_scatter(b->gpu, b->in, b->out, N, dtype, op, &e), e);
-    check_call("ReduceScatter", N, types[t].type, ops[o].number, -1);
+    check_call("ReduceScatter", N, types[t].type, ops[o].number);
     RT_OK(ddp_comm_wait(b->gpu, &e), e);
 }
 
@@ -152,29 +140,10 @@ static void move_both(struct both *b, size_t t)
     size_t len = N * reduce_size(dtype), n = types[t].type < 0 ? len : N;
     fill(b, t + (size_t)rank);
     RT_OK(ddp_comm_all_gather(b->gpu, b->in, b->out, N, dtype, &e), e);
-    check_call("AllGather", n, type, -1, -1);
+    check_call("AllGather", n, type, -1);
     RT_OK(ddp_comm_all_gather(b->cpu, b->host_in, b->host_out, N, dtype, &e),
           e);
     check_same(b, 2 * len);
-    RT_OK(ddp_comm_all_to_all(b->gpu, b->in, b->out, N, dtype, &e), e);
-    for (int i = 0; i < 4; i++) {
-        const struct fake_nccl_call *call = &rt_nccl()->call[i];
-        RT_CHECK(strcmp(call->name, i % 2 == 0 ? "Send" : "Recv") == 0);
-        RT_CHECK(call->count == n && call->type == type);
-        RT_CHECK(call->peer == i / 2 && call->group > 0);
-        RT_CHECK(call->group == rt_nccl()->call[0].group);
-    }
-    RT_CHECK(rt_nccl()->calls == 4);
-    forget_calls();
-    RT_OK(ddp_comm_all_to_all(b->cpu, b->host_in, b->host_out, N, dtype, &e),
-          e);
-    check_same(b, 2 * len);
-    if (rank == 0)
-        RT_OK(ddp_comm_send(b->gpu, b->in, N, dtype, 1, &e), e);
-    else
-        RT_OK(ddp_comm_recv(b->gpu, b->out, N, dtype, 0, &e), e);
-    check_call(rank == 0 ? "Send" : "Recv", n, type, -1, 1 - rank);
-    RT_OK(ddp_comm_wait(b->gpu, &e), e);
     fill(b, 5); /* the same on both ranks */
     RT_OK(ddp_comm_barrier(b->gpu, &e), e);
 }
@@ -238,124 +207,13 @@ static int scatter(int rank, void *arg)
           e);
     for (int i = 0; i < N; i++)
         RT_CHECK(out[i] == (rank * N + i) * (world * (world + 1) / 2));
-    RT_OK(ddp_comm_all_to_all(b.gpu, b.in, b.out, N, DDP_I32, &e), e);
-    for (int i = 0; i < N * world; i++)
-        RT_CHECK(out[i] == (rank * N + i % N) * (i / N + 1));
     stop(&b);
     return 0;
 }
 
-START_TEST(test_nccl_calls_scatter_and_exchange)
+START_TEST(test_nccl_calls_scatter)
 {
     rt_world_run(_i, scatter, NULL, DEADLINE_MS);
-}
-END_TEST
-
-/* Both ways at once, which only a group can. */
-static int exchange(int rank, void *arg)
-{
-    struct ddp_error e;
-    struct both b = start(*(bool *)arg);
-    uint16_t *in = rt_shadow(b.in), *out = rt_shadow(b.out);
-    int peer = 1 - rank;
-    for (int i = 0; i < 2 * N; i++)
-        in[i] = (uint16_t)(i * 3 + rank);
-    RT_OK(ddp_comm_group_start(b.gpu, &e), e);
-    RT_OK(ddp_comm_send(b.gpu, b.in, N, DDP_F16, peer, &e), e);
-    RT_OK(ddp_comm_send(b.gpu, b.in + 2 * N, N, DDP_BF16, peer, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, b.out, N, DDP_F16, peer, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, b.out + 2 * N, N, DDP_BF16, peer, &e), e);
-    RT_CHECK(rt_nccl()->calls == 0);
-    RT_CHECK(ddp_comm_nccl(b.gpu) == NULL); /* the group was not given yet */
-    RT_OK(ddp_comm_group_end(b.gpu, &e), e);
-    RT_CHECK(ddp_comm_nccl(b.gpu) != NULL);
-    RT_OK(ddp_comm_wait(b.gpu, &e), e);
-    RT_CHECK(rt_nccl()->calls == 4 && rt_nccl()->call[0].group > 0);
-    for (int i = 0; i < 2 * N; i++)
-        RT_CHECK(out[i] == (uint16_t)(i * 3 + peer));
-    /* Host memory goes over TCP; a group has one kind of memory. */
-    RT_OK(ddp_comm_group_start(b.gpu, &e), e);
-    RT_OK(ddp_comm_send(b.gpu, b.host_in, N, DDP_F16, peer, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, b.out, N, DDP_F16, peer, &e), e);
-    RT_CHECK(ddp_comm_group_end(b.gpu, &e) != 0 && e.code == DDP_ERR_USAGE);
-    b.host_in[0] = (uint8_t)(rank + 1);
-    RT_OK(ddp_comm_group_start(b.gpu, &e), e);
-    RT_OK(ddp_comm_send(b.gpu, b.host_in, N, DDP_F16, peer, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, b.host_out, N, DDP_F16, peer, &e), e);
-    RT_OK(ddp_comm_group_end(b.gpu, &e), e);
-    RT_CHECK(b.host_out[0] == peer + 1 && rt_nccl()->calls == 4);
-    stop(&b);
-    return 0;
-}
-
-START_TEST(test_nccl_calls_group_sends_and_receives)
-{
-    bool async = _i == 1;
-    rt_world_run(2, exchange, &async, DEADLINE_MS);
-}
-END_TEST
-
-/* Each to each of the others, but rank 0 has nothing for them, nor they for it.
- */
-static void exchange_but_with_0(struct ddp_comm *comm,
-                                int rank,
-                                const uint8_t *in,
-                                uint8_t *out)
-{
-    struct ddp_error e;
-    RT_OK(ddp_comm_group_start(comm, &e), e);
-    for (int peer = 0; peer < 4; peer++) {
-        size_t n = rank == 0 || peer == 0 ? 0 : N;
-        if (peer == rank)
-            continue;
-        RT_OK(ddp_comm_send(comm, in, n, DDP_U8, peer, &e), e);
-        RT_OK(ddp_comm_recv(comm, out + N * peer, n, DDP_U8, peer, &e), e);
-    }
-    RT_OK(ddp_comm_group_end(comm, &e), e);
-    RT_OK(ddp_comm_wait(comm, &e), e);
-}
-
-static void check_from_all_but_0(int rank, const uint8_t *out)
-{
-    for (int i = 0; i < 4 * N; i++)
-        RT_CHECK(out[i] ==
-                 (rank == 0 || i / N == 0 || i / N == rank ? 0 : i / N + 1));
-}
-
-/* Ranks 0 and 2 have no connection, nor have 1 and 3. */
-static int exchange_nothing(int rank, void *arg)
-{
-    struct ddp_error e;
-    struct both b = start(*(bool *)arg);
-    int across = (rank + 2) % 4;
-    memset(rt_shadow(b.in), rank + 1, N);
-    memset(b.host_in, rank + 1, N);
-    RT_OK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, NULL, 0, DDP_F32, across, &e), e);
-    RT_CHECK(rt_nccl()->calls == 0);
-    exchange_but_with_0(b.gpu, rank, b.in, b.out);
-    RT_CHECK(rt_nccl()->calls == (rank == 0 ? 0 : 4));
-    check_from_all_but_0(rank, rt_shadow(b.out));
-    RT_OK(ddp_comm_group_start(b.gpu, &e), e);
-    RT_OK(ddp_comm_recv(b.gpu, b.out, 0, DDP_F32, across, &e), e);
-    RT_OK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e), e);
-    RT_OK(ddp_comm_group_end(b.gpu, &e), e);
-    RT_OK(ddp_comm_barrier(b.gpu, &e), e);
-    RT_OK(ddp_comm_barrier(b.cpu, &e), e); /* all have left the one before */
-    /* One that was aborted fails, with nothing to do, too. */
-    ddp_comm_abort(b.gpu);
-    RT_CHECK(ddp_comm_send(b.gpu, b.in, 0, DDP_F32, across, &e) != 0);
-    RT_CHECK(e.code == DDP_ERR_ABORTED || e.code == DDP_ERR_PEER);
-    stop(&b);
-    return 0;
-}
-
-/* A count of 0 needs no connection, and no message that the other rank would
- * look for elsewhere. */
-START_TEST(test_nccl_calls_of_nothing_are_none)
-{
-    bool async = _i == 1;
-    rt_world_run(4, exchange_nothing, &async, DEADLINE_MS);
 }
 END_TEST
 
@@ -382,65 +240,34 @@ END_TEST
 
 /* -- what ends ------------------------------------------------------------- */
 
-enum victim_call {
-    OF_SCATTER,
-    OF_ALL_TO_ALL,
-    OF_SEND,
-    OF_RECV,
-    OF_GROUP,
-    OF_ALL
-};
-
-static int call_one(struct both *b, enum victim_call which, struct ddp_error *e)
+static int scatter_some(struct both *b, struct ddp_error *e)
 {
-    switch (which) {
-    case OF_SCATTER:
-        return ddp_comm_reduce_scatter(b->gpu, b->in, b->out, N, DDP_BF16,
-                                       DDP_AVG, e);
-    case OF_ALL_TO_ALL:
-        return ddp_comm_all_to_all(b->gpu, b->in, b->out, N, DDP_U8, e);
-    case OF_SEND:
-        return ddp_comm_send(b->gpu, b->in, N, DDP_U8, 1, e);
-    case OF_RECV:
-        return ddp_comm_recv(b->gpu, b->out, N, DDP_U8, 1, e);
-    case OF_GROUP:
-        if (ddp_comm_group_start(b->gpu, e) != 0 ||
-            ddp_comm_send(b->gpu, b->in, N, DDP_U8, 1, e) != 0 ||
-            ddp_comm_recv(b->gpu, b->out, N, DDP_U8, 1, e) != 0)
-            return 0;
-        return ddp_comm_group_end(b->gpu, e);
-    case OF_ALL:
-        break;
-    }
-    return 0;
+    return ddp_comm_reduce_scatter(b->gpu, b->in, b->out, N, DDP_BF16, DDP_AVG,
+                                   e);
 }
 
 static int lose_peer(int rank, void *arg)
 {
-    static const char *const texts[] = {"reduce-scatter", "all-to-all", "send",
-                                        "receive", "group"};
-    enum victim_call which = *(enum victim_call *)arg;
     struct ddp_error e;
     struct both b = start(false);
-    char wanted[64];
+    (void)arg;
     RT_OK(ddp_comm_barrier(b.gpu, &e), e);
     if (rank == 1) {
         (void)usleep(100000);
         (void)raise(SIGKILL);
     }
-    RT_CHECK(call_one(&b, which, &e) != 0);
-    (void)snprintf(wanted, sizeof(wanted), "%s: rank 1 died", texts[which]);
-    RT_CHECK(e.code == DDP_ERR_PEER && strcmp(e.text, wanted) == 0);
+    RT_CHECK(scatter_some(&b, &e) != 0);
+    RT_CHECK(e.code == DDP_ERR_PEER &&
+             strcmp(e.text, "reduce-scatter: rank 1 died") == 0);
     RT_CHECK(rt_nccl()->aborts == 1);
     RT_CHECK(ddp_comm_nccl(b.gpu) == NULL);
     return 0;
 }
 
-/* A peer that is killed ends each of them, and NCCL is aborted. */
+/* A peer that is killed ends the call, and NCCL is aborted. */
 START_TEST(test_nccl_calls_end_with_their_peer)
 {
-    enum victim_call which = (enum victim_call)_i;
-    pid_t pids[2], store = rt_world_start(2, lose_peer, &which, pids);
+    pid_t pids[2], store = rt_world_start(2, lose_peer, NULL, pids);
     ck_assert_int_eq(rt_wait(pids[1], DEADLINE_MS), 128 + SIGKILL);
     ck_assert_int_eq(rt_wait(pids[0], DEADLINE_MS), 0);
     rt_kill(store);
@@ -450,10 +277,10 @@ END_TEST
 /* Aborted by another thread while it waits for a peer that computes. */
 static int abort_call(int rank, void *arg)
 {
-    enum victim_call which = *(enum victim_call *)arg;
     struct ddp_error e;
     struct both b = start(false);
     pthread_t t;
+    (void)arg;
     RT_OK(ddp_comm_barrier(b.gpu, &e), e);
     if (rank == 1) {
         (void)usleep(400000);
@@ -462,7 +289,7 @@ static int abort_call(int rank, void *arg)
         return 0;
     }
     RT_CHECK(pthread_create(&t, NULL, rt_abort_soon, b.gpu) == 0);
-    RT_CHECK(call_one(&b, which, &e) != 0 && e.code == DDP_ERR_ABORTED);
+    RT_CHECK(scatter_some(&b, &e) != 0 && e.code == DDP_ERR_ABORTED);
     RT_CHECK(rt_nccl()->aborts == 1);
     RT_CHECK(pthread_join(t, NULL) == 0);
     return 0;
@@ -470,90 +297,7 @@ static int abort_call(int rank, void *arg)
 
 START_TEST(test_nccl_calls_end_when_they_are_aborted)
 {
-    enum victim_call which = (enum victim_call)_i;
-    rt_world_run(2, abort_call, &which, DEADLINE_MS);
-}
-END_TEST
-
-/* -- different calls ------------------------------------------------------- */
-
-static const char *const differences[] = {
-    "(F32, MAX, root 0)",
-    "reduce-scatter of length 301 (F32, SUM, root 0)",
-    "all-to-all of length 301 (F32, SUM, root 0)",
-    "broadcast of length 301 (bytes, SUM, root 1)",
-    "rank 0 sends count 301 of dtype F32, rank 1 receives count 300 of dtype "
-    "F32",
-    "rank 0 sends count 301 of dtype F32, rank 1 receives count 301 of dtype "
-    "I32",
-};
-
-static int differ(int rank, void *arg)
-{
-    int i = *(int *)arg, rc = 0;
-    struct ddp_error e;
-    RT_CHECK(setenv("DDP_CHECK", "1", 1) == 0);
-    struct both b = start(false);
-    RT_OK(ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32, DDP_MIN, &e), e);
-    RT_OK(call_one(&b, OF_ALL_TO_ALL, &e), e);
-    bool one = rank == 1;
-    if (i == 0)
-        rc = ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32,
-                                 one ? DDP_MAX : DDP_SUM, &e);
-    else if (i == 3)
-        rc = ddp_comm_broadcast(b.gpu, b.in, N, rank, &e);
-    else if (i < 3 && !one)
-        rc = ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32, DDP_SUM, &e);
-    else if (i == 1)
-        rc = ddp_comm_reduce_scatter(b.gpu, b.in, b.out, N, DDP_F32, DDP_SUM,
-                                     &e);
-    else if (i == 2)
-        rc = ddp_comm_all_to_all(b.gpu, b.in, b.out, N, DDP_F32, &e);
-    else if (!one)
-        rc = ddp_comm_send(b.gpu, b.in, N, DDP_F32, 1, &e);
-    else
-        rc = ddp_comm_recv(b.gpu, b.out, i == 4 ? N - 1 : N,
-                           i == 4 ? DDP_F32 : DDP_I32, 0, &e);
-    RT_CHECK(rc != 0 && e.code == DDP_ERR_CONFLICT);
-    /* Of a send and a receive the receiver knows what differs. */
-    RT_CHECK(strstr(e.text, i >= 4 && !one ? "rank 1 found ranks"
-                                           : differences[i]) != NULL);
-    RT_CHECK(rt_nccl()->aborts == 1);
-    return 0;
-}
-
-/* A rank that lacks the memory to compare what is called: the others hear so at
- * once, also in the first call of all. */
-static int lack_memory(int rank, void *arg)
-{
-    int i = *(int *)arg;
-    struct ddp_error e;
-    RT_CHECK(setenv("DDP_CHECK", "1", 1) == 0);
-    struct both b = start(false);
-    scarce = rank == i % 2;
-    int rc =
-        i < 2 ? ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32, DDP_SUM, &e)
-        : rank == 0 ? ddp_comm_send(b.gpu, b.in, N, DDP_F32, 1, &e)
-                    : ddp_comm_recv(b.gpu, b.out, N, DDP_F32, 0, &e);
-    scarce = 0;
-    RT_CHECK(rc != 0);
-    if (rank == i % 2)
-        RT_CHECK(e.code == DDP_ERR_NOMEM);
-    else
-        RT_CHECK(e.code == DDP_ERR_PEER && strstr(e.text, "failed") != NULL);
-    RT_CHECK(rt_nccl()->aborts == 1);
-    return 0;
-}
-
-START_TEST(test_nccl_rank_without_memory_is_no_hang)
-{
-    rt_world_run(2, lack_memory, &_i, DEADLINE_MS);
-}
-END_TEST
-
-START_TEST(test_nccl_calls_that_differ_are_a_conflict)
-{
-    rt_world_run(2, differ, &_i, DEADLINE_MS);
+    rt_world_run(2, abort_call, NULL, DEADLINE_MS);
 }
 END_TEST
 
@@ -608,14 +352,13 @@ static int alone(int rank, void *arg)
     uint8_t *in = rt_shadow(b.in), *out = rt_shadow(b.out);
     (void)rank, (void)arg;
     RT_CHECK(ddp_comm_nccl(b.gpu) == NULL);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         in[0] = (uint8_t)(i + 1);
-        int rc = i == 0   ? ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32,
-                                                DDP_AVG, &e)
-                 : i == 1 ? ddp_comm_reduce_scatter(b.gpu, b.in, b.out, N,
-                                                    DDP_F32, DDP_MAX, &e)
-                 : i == 2
-                     ? ddp_comm_all_to_all(b.gpu, b.in, b.out, N, DDP_F32, &e)
+        int rc = i == 0 ? ddp_comm_all_reduce(b.gpu, b.in, b.out, N, DDP_F32,
+                                              DDP_AVG, &e)
+                 : i == 1
+                     ? ddp_comm_reduce_scatter(b.gpu, b.in, b.out, N, DDP_F32,
+                                               DDP_MAX, &e)
                      : ddp_comm_all_gather(b.gpu, b.in, b.out, N, DDP_F32, &e);
         RT_OK(rc, e);
         RT_CHECK(out[0] == i + 1);
@@ -668,9 +411,7 @@ static Suite *nccl_calls_suite(void)
     TCase *t = tcase_create("work");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_nccl_calls_are_the_right_ones, 0, 2);
-    tcase_add_loop_test(t, test_nccl_calls_scatter_and_exchange, 2, 5);
-    tcase_add_loop_test(t, test_nccl_calls_group_sends_and_receives, 0, 2);
-    tcase_add_loop_test(t, test_nccl_calls_of_nothing_are_none, 0, 2);
+    tcase_add_loop_test(t, test_nccl_calls_scatter, 2, 5);
     tcase_add_test(t, test_nccl_calls_of_f8_need_a_newer_one);
     tcase_add_loop_test(t, test_nccl_calls_of_the_program_are_waited_for, 0, 2);
     tcase_add_test(t, test_nccl_calls_of_one_rank_copy);
@@ -678,12 +419,8 @@ static Suite *nccl_calls_suite(void)
     suite_add_tcase(s, t);
     t = tcase_create("trouble");
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, test_nccl_calls_end_with_their_peer, 0, OF_ALL);
-    tcase_add_loop_test(t, test_nccl_calls_end_when_they_are_aborted, 0,
-                        OF_ALL);
-    tcase_add_loop_test(t, test_nccl_rank_without_memory_is_no_hang, 0, 4);
-    tcase_add_loop_test(t, test_nccl_calls_that_differ_are_a_conflict, 0,
-                        (int)(sizeof(differences) / sizeof(differences[0])));
+    tcase_add_test(t, test_nccl_calls_end_with_their_peer);
+    tcase_add_test(t, test_nccl_calls_end_when_they_are_aborted);
     suite_add_tcase(s, t);
     return s;
 }

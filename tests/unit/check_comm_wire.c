@@ -361,7 +361,7 @@ static int watch_often(int rank, void *arg)
     struct ddp_comm *c = rt_join(d, 0);
     struct wire *w = comm_cpu_wire(c);
     (void)rank, (void)arg;
-    RT_OK(wire_attend(w, WIRE_WAIT, MONO_NEVER, &why), why);
+    RT_OK(wire_attend(w, MONO_NEVER, &why), why);
     looks = 0;
     for (int i = 0; i < 1000; i++)
         RT_OK(wire_watch(w, &why), why);
@@ -373,7 +373,7 @@ static int watch_often(int rank, void *arg)
 }
 
 /* A rank that waits for NCCL looks at its peers a thousand times a second, and
- * a mesh has 127 of them: it does not ask each of them each time. */
+ * a large world has thirty of them: it does not ask each of them each time. */
 START_TEST(test_wire_watch_does_not_ask_each_peer)
 {
     rt_world_run(4, watch_often, NULL, DEADLINE_MS);

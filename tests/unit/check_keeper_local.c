@@ -65,7 +65,7 @@ bad_call(struct ddp_comm *c, const struct comm_call *call, struct ddp_err *err)
     bool broadcasts = call->kind == WIRE_BROADCAST;
     if (broadcasts && nature == DIES)
         _exit(9);
-    if (broadcasts && c->rank == call->peer && len > 0)
+    if (broadcasts && c->rank == call->root && len > 0)
         ((uint8_t *)call->out)[len / 2] ^= 1;
     return sound->call(c, call, err);
 }

@@ -126,7 +126,7 @@ static int lying_call(struct ddp_comm *c,
     static const int64_t failed = LIAR;
     struct comm_call lie = *call;
     size_t len = comm_call_len(call);
-    bool sends = call->kind == WIRE_BROADCAST && call->peer == LIAR;
+    bool sends = call->kind == WIRE_BROADCAST && call->root == LIAR;
     if (call->kind == WIRE_ALLGATHER)
         lie.in = offered(call->in, len);
     if (call->kind == WIRE_ALLREDUCE && raves)

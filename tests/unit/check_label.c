@@ -5,7 +5,7 @@
 /* links: worker_rt/gpu */
 /* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
 /* links: worker_rt/comm/nccl_wait worker_rt/comm/head worker_rt/comm/reduce */
-/* links: worker_rt/comm/same_call worker_rt/beat */
+/* links: worker_rt/beat */
 /* links: worker_rt/snapshot/keeper worker_rt/snapshot/keeper_load */
 /* links: worker_rt/snapshot/keeper_prove */
 /* links: worker_rt/snapshot/keeper_find worker_rt/snapshot/list */
@@ -183,34 +183,18 @@ int wire_begin(struct wire *w,
                int64_t timeout_us,
                struct ddp_err *err)
 {
-    return wire_attend(w, call->kind, timeout_us, err);
+    int rc = wire_attend(w, timeout_us, err);
+    w->head.kind = (uint16_t)call->kind;
+    return rc;
 }
 
-void wire_blame_conflict(struct wire *w)
-{
-    w->blame = (struct wire_blame){.why = WIRE_DIFFERS, .rank = 0};
-}
-
-/* No program here sends anything to one rank. */
-int comm_cpu_check(struct ddp_comm *c,
-                   const struct comm_call *calls,
-                   size_t n,
-                   struct ddp_err *err)
-{
-    (void)c, (void)calls, (void)n;
-    return ddp_err_set(err, DDP_E_USAGE, "no connections");
-}
-
-int wire_attend(struct wire *w,
-                enum wire_kind kind,
-                int64_t timeout_us,
-                struct ddp_err *err)
+int wire_attend(struct wire *w, int64_t timeout_us, struct ddp_err *err)
 {
     if (w->broken && err != NULL)
         *err = w->why;
     if (w->broken)
         return -1;
-    w->head.kind = (uint16_t)kind;
+    w->head.kind = WIRE_WAIT;
     w->blame = (struct wire_blame){.why = WIRE_FAILED, .rank = 0};
     w->deadline_us = timeout_us == MONO_NEVER ? 0 : mono_now_us() + timeout_us;
     return 0;
@@ -239,7 +223,7 @@ struct wire *comm_cpu_wire(struct ddp_comm *c)
 static int meet(struct ddp_comm *c, struct ddp_err *err)
 {
     struct wire *w = comm_cpu_wire(c);
-    if (wire_attend(w, WIRE_BARRIER, c->timeout_us, err) != 0)
+    if (wire_attend(w, c->timeout_us, err) != 0)
         return -1;
     int rc = other.gives == 0 ? died(w, err) : 0;
     return wire_end(w, rc, err);

@@ -130,25 +130,6 @@ static int sum_parts(struct bench *b)
                                    DDP_SUM, &b->e);
 }
 
-static int exchange(struct bench *b)
-{
-    return ddp_comm_all_to_all(b->comm, b->in, b->out, COUNT, DDP_I32, &b->e);
-}
-
-static int pass_round(struct bench *b)
-{
-    int r = b->d->rank;
-    if (ddp_comm_group_start(b->comm, &b->e) != 0)
-        return -1;
-    for (int i = 0; i < 20; i++)
-        if (ddp_comm_send(b->comm, b->in, COUNT, DDP_I32, (r + 1) % RANKS,
-                          &b->e) != 0 ||
-            ddp_comm_recv(b->comm, b->out, COUNT, DDP_I32,
-                          (r + RANKS - 1) % RANKS, &b->e) != 0)
-            return -1;
-    return ddp_comm_group_end(b->comm, &b->e);
-}
-
 static int new_keeper(struct bench *b)
 {
     const struct ddp_keeper_conf conf = {.size = sizeof(conf),
@@ -212,8 +193,6 @@ static const struct call {
 } calls[] = {
     {"ddp_comm_new", {NULL}, false, false, new_comm},
     {"ddp_comm_reduce_scatter", {new_comm}, false, false, sum_parts},
-    {"ddp_comm_all_to_all", {new_comm}, false, false, exchange},
-    {"a group", {new_comm}, false, false, pass_round},
     {"ddp_keeper_new", {new_comm}, false, false, new_keeper},
     {"ddp_keeper_new to load", {new_comm}, false, false, new_reader},
     {"ddp_keeper_save", {new_comm, new_plain_keeper}, false, true, save},

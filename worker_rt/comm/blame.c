@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 
 #include "rendezvous/base/dial.h"
+#include "rendezvous/base/err.h"
 
 static const char *const texts[] = {
     [WIRE_DIED] = "died",
@@ -21,33 +22,6 @@ const char *blame_text(uint32_t why)
 {
     ddp_assert(why >= WIRE_DIED && why < WIRE_WHYS);
     return texts[why];
-}
-
-bool blame_is_note(const struct wire_blame *b)
-{
-    return b->why >= WIRE_WAITS && b->why <= WIRE_WAITS_TO_SEND;
-}
-
-bool blame_waits_in_vain(const struct wire_blame *note,
-                         const struct wire_head *own,
-                         uint32_t sent,
-                         uint32_t got,
-                         bool receiving)
-{
-    int32_t behind = (int32_t)(own->seq - note->seq);
-    if (!blame_is_note(note) || note->why == WIRE_WAITS_TO_SEND ||
-        note->got != sent || own->kind == WIRE_LEAVE)
-        return false;
-    if (behind != 0)
-        return behind > 0;
-    return own->kind == WIRE_RECV && receiving &&
-           note->why == WIRE_WAITS_ALONE && note->sent == got;
-}
-
-bool blame_holds(const struct wire_blame *note, uint32_t sent, uint32_t got)
-{
-    return (note->why == WIRE_WAITS_ALONE && note->got == sent) ||
-           (note->why == WIRE_WAITS_TO_SEND && note->sent == got);
 }
 
 enum wire_why blame_ending(int error)

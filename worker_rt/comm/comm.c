@@ -21,9 +21,7 @@
 
 #define INIT_TIMEOUT_MS (300 * 1000) /* as PyTorch waits for its peers */
 
-static int check_opts(const struct ddp *d,
-                      const struct ddp_comm_opts *opts,
-                      struct ddp_err *err)
+static int check_opts(const struct ddp_comm_opts *opts, struct ddp_err *err)
 {
     bool known = opts->kind == DDP_COMM_NCCL || opts->kind == DDP_COMM_CPU;
     if (!known || opts->timeout_ms < 0 || opts->init_timeout_ms < 0)
@@ -31,11 +29,6 @@ static int check_opts(const struct ddp *d,
                            "the kind of communicator (%d) is unknown, or a "
                            "time-out is negative",
                            (int)opts->kind);
-    if (opts->mesh && d->world > COMM_MESH_MAX)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "the world size %d is too large for a mesh: it can "
-                           "be %d at most",
-                           d->world, COMM_MESH_MAX);
     return 0;
 }
 
@@ -59,13 +52,12 @@ static struct ddp_comm *make(struct ddp *d,
                                .id = d->comms++,
                                .rank = d->rank,
                                .world = d->world,
-                               .spans_nodes = d->world > d->local_world,
-                               .mesh = opts->mesh};
+                               .spans_nodes = d->world > d->local_world};
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);
     struct ddp_comm *c = NULL;
-    if (rc == 0 && check_opts(d, opts, err) == 0)
+    if (rc == 0 && check_opts(opts, err) == 0)
         c = opts->kind == DDP_COMM_NCCL
                 ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
                 : comm_cpu_new(&place, &d->store, deadline_us, err);
@@ -98,26 +90,9 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
 
 /* -- the arguments --------------------------------------------------------- */
 
-/* What a call takes. */
-struct shape {
-    size_t in_parts; /* of `count` elements each; 0: there is no such buffer */
-    size_t out_parts;
-    bool combines;
-};
-
-static struct shape shape_of(enum wire_kind kind, int world)
+static bool combines(const struct comm_call *call)
 {
-    size_t all = (size_t)world;
-    bool scatters = kind == WIRE_REDUCE_SCATTER;
-    bool exchanges = kind == WIRE_ALL_TO_ALL;
-    return (struct shape){.in_parts = kind == WIRE_RECV       ? 0
-                                      : scatters || exchanges ? all
-                                                              : 1,
-                          .out_parts = kind == WIRE_SEND ? 0
-                                       : kind == WIRE_ALLGATHER || exchanges
-                                           ? all
-                                           : 1,
-                          .combines = kind == WIRE_ALLREDUCE || scatters};
+    return call->kind == WIRE_ALLREDUCE || call->kind == WIRE_REDUCE_SCATTER;
 }
 
 /* Lengths of up to a quarter of the address space: then no sum of a length and
@@ -127,8 +102,6 @@ static int check_buffer(const struct comm_call *call,
                         size_t parts,
                         struct ddp_err *err)
 {
-    if (parts == 0)
-        return 0;
     if (call->count > SIZE_MAX / 4 / call->elem / parts ||
         (call->count > 0 && data == NULL) || (uintptr_t)data % call->elem != 0)
         return ddp_err_set(
@@ -140,41 +113,22 @@ static int check_buffer(const struct comm_call *call,
     return 0;
 }
 
-/* An all-to-all would read what it has written. */
-static int check_apart(const struct comm_call *call,
-                       const struct shape *s,
-                       struct ddp_err *err)
-{
-    size_t len = comm_call_len(call);
-    uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
-    if (call->kind != WIRE_ALL_TO_ALL || in >= out + s->out_parts * len ||
-        out >= in + s->in_parts * len)
-        return 0;
-    return ddp_err_set(err, DDP_E_USAGE, "%s: the two buffers overlap",
-                       head_kind_name(call->kind));
-}
-
-static int check_peer(const struct ddp_comm *c,
+static int check_root(const struct ddp_comm *c,
                       const struct comm_call *call,
                       struct ddp_err *err)
 {
-    bool between = call->kind == WIRE_SEND || call->kind == WIRE_RECV;
-    if (call->peer >= 0 && call->peer < c->world &&
-        (!between || call->peer != c->rank))
+    if (call->root >= 0 && call->root < c->world)
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
-                       "%s: there is no such %s: %d, this is rank %d of %d",
-                       head_kind_name(call->kind),
-                       call->kind == WIRE_BROADCAST ? "root" : "other rank",
-                       call->peer, c->rank, c->world);
+                       "%s: there is no such root: %d, this is rank %d of %d",
+                       head_kind_name(call->kind), call->root, c->rank,
+                       c->world);
 }
 
-static int check_types(const struct comm_call *call,
-                       const struct shape *s,
-                       struct ddp_err *err)
+static int check_types(const struct comm_call *call, struct ddp_err *err)
 {
     if (call->elem > 0 &&
-        (!s->combines || reduce_find(call->dtype, call->op) != NULL))
+        (!combines(call) || reduce_find(call->dtype, call->op) != NULL))
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
                        "%s: dtype %d or operation %d is not one that it takes",
@@ -185,22 +139,13 @@ static int check_types(const struct comm_call *call,
 static int
 check(const struct ddp_comm *c, struct comm_call *call, struct ddp_err *err)
 {
-    struct shape s = shape_of(call->kind, c->world);
-    if (check_types(call, &s, err) != 0 || check_peer(c, call, err) != 0 ||
-        check_buffer(call, call->in, s.in_parts, err) != 0 ||
-        check_buffer(call, call->out, s.out_parts, err) != 0)
+    size_t all = (size_t)c->world;
+    size_t in_parts = call->kind == WIRE_REDUCE_SCATTER ? all : 1;
+    size_t out_parts = call->kind == WIRE_ALLGATHER ? all : 1;
+    if (check_types(call, err) != 0 || check_root(c, call, err) != 0 ||
+        check_buffer(call, call->in, in_parts, err) != 0)
         return -1;
-    return check_apart(call, &s, err);
-}
-
-/* A group takes nothing but sends and receives, until it ends. */
-static int check_no_group(const struct ddp_comm *c, struct ddp_err *err)
-{
-    if (!c->grouping)
-        return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
-                       "a group takes sends and receives only: end it first "
-                       "(ddp_comm_group_end)");
+    return check_buffer(call, call->out, out_parts, err);
 }
 
 /* -- collectives ----------------------------------------------------------- */
@@ -209,8 +154,7 @@ static int
 collective(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (check_no_group(c, &why) == 0 && check(c, &call, &why) == 0 &&
-        c->ops->call(c, &call, &why) == 0)
+    if (check(c, &call, &why) == 0 && c->ops->call(c, &call, &why) == 0)
         return 0;
     return rt_fail(err, &why);
 }
@@ -290,18 +234,6 @@ int ddp_comm_allgather(struct ddp_comm *c,
     return collective(c, call, err);
 }
 
-int ddp_comm_all_to_all(struct ddp_comm *c,
-                        const void *in,
-                        void *out,
-                        size_t count,
-                        enum ddp_dtype dtype,
-                        struct ddp_error *err)
-{
-    const struct comm_call call = {
-        .kind = WIRE_ALL_TO_ALL, .in = in, .out = out, .count = count};
-    return typed(c, call, dtype, err);
-}
-
 int ddp_comm_broadcast(
     struct ddp_comm *c, void *data, size_t len, int root, struct ddp_error *err)
 {
@@ -311,113 +243,8 @@ int ddp_comm_broadcast(
                                          .out = data,
                                          .count = len,
                                          .elem = 1,
-                                         .peer = root},
+                                         .root = root},
                       err);
-}
-
-/* -- between two ranks ----------------------------------------------------- */
-
-/* The others are in the group, too, and would wait for what this rank cannot
- * send: they are told. */
-static int break_group(struct ddp_comm *c, struct ddp_err *err)
-{
-    struct ddp_err ignored;
-    c->ops->abort(c);
-    (void)c->ops->exchange(c, NULL, 0, &ignored);
-    return ddp_err_set(err, DDP_E_NOMEM, "no memory for a group");
-}
-
-/* Room for one call more. */
-static int grow_group(struct ddp_comm *c, struct ddp_err *err)
-{
-    if (c->ngroup == DDP_COMM_GROUP_MAX)
-        return ddp_err_set(err, DDP_E_USAGE,
-                           "a group has at most %d sends and receives",
-                           DDP_COMM_GROUP_MAX);
-    if (c->ngroup < c->group_room)
-        return 0;
-    size_t room = c->group_room == 0 ? 16 : 2 * c->group_room;
-    struct comm_call *more = realloc(c->group, room * sizeof(*more));
-    if (more == NULL)
-        return break_group(c, err);
-    c->group = more;
-    c->group_room = room;
-    return 0;
-}
-
-static int
-between(struct ddp_comm *c, struct comm_call call, struct ddp_error *err)
-{
-    struct ddp_err why;
-    if (check(c, &call, &why) != 0)
-        return rt_fail(err, &why);
-    size_t n = c->ops->skips_empty && call.count == 0 ? 0 : 1;
-    if (!c->grouping)
-        return c->ops->exchange(c, &call, n, &why) == 0 ? 0
-                                                        : rt_fail(err, &why);
-    if (n == 0)
-        return 0;
-    if (grow_group(c, &why) != 0)
-        return rt_fail(err, &why);
-    c->group[c->ngroup++] = call;
-    return 0;
-}
-
-int ddp_comm_send(struct ddp_comm *c,
-                  const void *data,
-                  size_t count,
-                  enum ddp_dtype dtype,
-                  int peer,
-                  struct ddp_error *err)
-{
-    return between(c,
-                   (struct comm_call){.kind = WIRE_SEND,
-                                      .in = data,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .elem = reduce_size(dtype),
-                                      .peer = peer},
-                   err);
-}
-
-int ddp_comm_recv(struct ddp_comm *c,
-                  void *data,
-                  size_t count,
-                  enum ddp_dtype dtype,
-                  int peer,
-                  struct ddp_error *err)
-{
-    return between(c,
-                   (struct comm_call){.kind = WIRE_RECV,
-                                      .out = data,
-                                      .count = count,
-                                      .dtype = dtype,
-                                      .elem = reduce_size(dtype),
-                                      .peer = peer},
-                   err);
-}
-
-int ddp_comm_group_start(struct ddp_comm *c, struct ddp_error *err)
-{
-    struct ddp_err why;
-    if (check_no_group(c, &why) != 0 ||
-        c->ops->exchange(c, NULL, 0, &why) != 0) /* is it whole? */
-        return rt_fail(err, &why);
-    c->grouping = true;
-    c->ngroup = 0;
-    return 0;
-}
-
-int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err)
-{
-    struct ddp_err why;
-    bool grouping = c->grouping;
-    c->grouping = false;
-    if (!grouping)
-        (void)ddp_err_set(&why, DDP_E_USAGE, "there is no group to end");
-    else if (c->ops->exchange(c, c->group, c->ngroup, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
 }
 
 /* -- the rest -------------------------------------------------------------- */
@@ -425,25 +252,18 @@ int ddp_comm_group_end(struct ddp_comm *c, struct ddp_error *err)
 int ddp_comm_barrier(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (check_no_group(c, &why) == 0 && c->ops->barrier(c, &why) == 0)
-        return 0;
-    return rt_fail(err, &why);
+    return c->ops->barrier(c, &why) == 0 ? 0 : rt_fail(err, &why);
 }
 
-/* Only NCCL has something that goes on after a call returned. */
 int ddp_comm_wait(struct ddp_comm *c, struct ddp_error *err)
 {
     struct ddp_err why;
-    if (check_no_group(c, &why) != 0)
-        return rt_fail(err, &why);
-    int rc = c->ops->wait != NULL ? c->ops->wait(c, &why)
-                                  : c->ops->exchange(c, NULL, 0, &why);
-    return rc == 0 ? 0 : rt_fail(err, &why);
+    return c->ops->wait(c, &why) == 0 ? 0 : rt_fail(err, &why);
 }
 
 void *ddp_comm_nccl(struct ddp_comm *c)
 {
-    return c->ops->nccl == NULL || c->grouping ? NULL : c->ops->nccl(c);
+    return c->ops->nccl == NULL ? NULL : c->ops->nccl(c);
 }
 
 void ddp_comm_abort(struct ddp_comm *c)
@@ -460,6 +280,5 @@ void ddp_comm_free(struct ddp_comm *c)
         proof_leave(&c->proof);
     c->ops->leave(c); /* on a broken one it returns at once */
     proof_leave(&c->proof);
-    free(c->group);
     c->ops->del(c);
 }

@@ -24,17 +24,11 @@ enum wire_kind {
     WIRE_START, /* of NCCL, see comm_nccl */
     WIRE_WAIT,  /* of one rank */
     WIRE_REDUCE_SCATTER,
-    WIRE_ALL_TO_ALL,
-    WIRE_SEND, /* these between two ranks */
-    WIRE_RECV,
-    WIRE_GROUP, /* of these two */
     WIRE_KINDS
 };
 
-/*
- * A call that moves data, its arguments checked. WIRE_BROADCAST has its buffer
- * in `in` and in `out`, WIRE_SEND in `in` only, WIRE_RECV in `out` only.
- */
+/* A call that moves data, its arguments checked. WIRE_BROADCAST has its buffer
+ * in `in` and in `out`. */
 struct comm_call {
     enum wire_kind kind;
     const void *in;
@@ -43,7 +37,7 @@ struct comm_call {
     enum ddp_dtype dtype; /* 0: bytes */
     size_t elem;          /* bytes of an element */
     enum ddp_op op;       /* DDP_SUM where it means nothing */
-    int peer;             /* the root, or the other rank; else 0 */
+    int root;             /* of a broadcast; else 0 */
 };
 
 /*
@@ -56,19 +50,9 @@ struct comm_ops {
     int (*call)(struct ddp_comm *c,
                 const struct comm_call *call,
                 struct ddp_err *err);
-    /* Sends and receives at once, `n` of them; 0: only whether the communicator
-     * is whole. */
-    int (*exchange)(struct ddp_comm *c,
-                    const struct comm_call *calls,
-                    size_t n,
-                    struct ddp_err *err);
-    /* A send or receive of nothing is none: `exchange` does not get it. */
-    bool skips_empty;
-    /* Whether there is a connection for data in host memory. */
-    bool (*reaches)(struct ddp_comm *c, int rank);
     int (*barrier)(struct ddp_comm *c, struct ddp_err *err);
-    int (*wait)(struct ddp_comm *c, struct ddp_err *err); /* or NULL */
-    void *(*nccl)(struct ddp_comm *c);                    /* or NULL */
+    int (*wait)(struct ddp_comm *c, struct ddp_err *err);
+    void *(*nccl)(struct ddp_comm *c); /* or NULL */
     void (*abort)(struct ddp_comm *c);
     void (*leave)(struct ddp_comm *c);
     void (*del)(struct ddp_comm *c);
@@ -81,10 +65,6 @@ struct ddp_comm {
     int world;
     int64_t timeout_us; /* for each call, MONO_NEVER: none */
     struct proof_part proof;
-    bool grouping;           /* between the start and the end of a group .. */
-    struct comm_call *group; /* .. its calls; owned, kept for the next one */
-    size_t ngroup;
-    size_t group_room;
 };
 
 /* Which ranks meet: the fence, and the number of the communicator in it. */
@@ -95,13 +75,9 @@ struct comm_place {
     int rank;
     int world;
     bool spans_nodes;
-    bool mesh; /* each rank is connected to all */
 };
 
-/* Most ranks of a world that is connected so. */
-#define COMM_MESH_MAX 128
-
-/* The bytes that two ranks exchange, or a rank has at all, of a call. */
+/* The bytes of one rank's part of a call. */
 static inline size_t comm_call_len(const struct comm_call *call)
 {
     return call->count * call->elem;
@@ -116,7 +92,7 @@ static inline int comm_broadcast(
                                    .out = data,
                                    .count = len,
                                    .elem = 1,
-                                   .peer = root};
+                                   .root = root};
     return c->ops->call(c, &call, err);
 }
 

@@ -1,13 +1,11 @@
 /*
- * worker_rt/comm/cpu: the collectives over TCP, and sends and receives.
+ * worker_rt/comm/cpu: the collectives over TCP.
  *
  * Shape. Each rank has these neighbours: the two on the ring, and those of a
  * hypercube over the first P ranks, P being the largest power of two that fits;
  * a rank r >= P hangs on rank r - P. Much data goes round the ring (each byte
  * is sent twice, whatever the world), little goes over the hypercube (log2 W
- * messages). Reduce-scatter and all-to-all go round the ring always, the latter
- * straight to each rank if there are connections to all. A send or receive
- * needs the connection of its two ranks.
+ * messages). Reduce-scatter goes round the ring always.
  *
  * Order. Every sum is made in an order that depends on nothing but ranks: on
  * the ring one rank makes each element's sum and the others get it; on the
@@ -24,7 +22,6 @@
 
 #include "rendezvous/base/mono.h"
 #include "worker_rt/comm/head.h"
-#include "worker_rt/comm/notes.h"
 #include "worker_rt/comm/reduce.h"
 #include "worker_rt/comm/wire.h"
 
@@ -38,8 +35,7 @@ struct comm_cpu {
     struct wire wire;
     struct wire_peer *prev; /* on the ring; NULL in a world of one */
     struct wire_peer *next;
-    int core;  /* P: ranks of the hypercube */
-    bool mesh; /* all ranks are neighbours */
+    int core; /* P: ranks of the hypercube */
 };
 
 static struct comm_cpu *self(struct ddp_comm *c)
@@ -223,18 +219,13 @@ static int end(struct comm_cpu *c, int rc, const struct ddp_err *err)
     return wire_end(&c->wire, rc, err);
 }
 
-/* No rank passes before the last has come. All sum up what has been sent
- * between two ranks and was not received: nothing may be left of that. */
+/* No rank passes before the last has come. */
 static int barrier(struct comm_cpu *c, enum wire_kind kind, struct ddp_err *err)
 {
     const struct comm_call call = {.kind = kind};
-    uint64_t open = notes_open_sends(&c->wire);
     int rc = begin(c, &call, err);
     if (rc == 0)
-        rc = cube_combine(c, &open, 1, sizeof(open),
-                          reduce_find(DDP_U64, DDP_SUM), err);
-    if (rc == 0 && open != 0 && kind == WIRE_BARRIER)
-        rc = notes_left_over(&c->wire, err);
+        rc = cube_combine(c, NULL, 0, 1, reduce_merge, err);
     return end(c, rc, err);
 }
 
@@ -273,12 +264,12 @@ static int
 broadcast(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
 {
     size_t len = comm_call_len(call);
-    if (len > 0 && len < SMALL_MAX && c->base.rank != call->peer)
+    if (len > 0 && len < SMALL_MAX && c->base.rank != call->root)
         memset(call->out, 0, len); /* a bitwise or is a copy then */
     if (len < SMALL_MAX)
         return cube_combine(c, call->out, len, 1, reduce_merge, err);
     go_round(c);
-    return ring_broadcast(c, call->out, len, call->peer, err);
+    return ring_broadcast(c, call->out, len, call->root, err);
 }
 
 static int
@@ -302,7 +293,7 @@ allgather(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err)
     return cube_combine(c, all, total, 1, reduce_merge, err);
 }
 
-/* -- parts for each rank --------------------------------------------------- */
+/* -- a part for each rank -------------------------------------------------- */
 
 static uint8_t *part_of(const struct comm_call *call, const void *all, int rank)
 {
@@ -347,12 +338,6 @@ static int pass_sums(struct comm_cpu *c,
     return 0;
 }
 
-static int no_room(size_t len, struct ddp_err *err)
-{
-    return ddp_err_set(err, DDP_E_NOMEM, "no memory for %zu bytes on the way",
-                       len);
-}
-
 static int reduce_scatter(struct comm_cpu *c,
                           const struct comm_call *call,
                           struct ddp_err *err)
@@ -360,77 +345,9 @@ static int reduce_scatter(struct comm_cpu *c,
     size_t len = comm_call_len(call);
     uint8_t *room = malloc(2 * len + 1);
     if (room == NULL)
-        return no_room(2 * len, err);
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "no memory for %zu bytes on the way", 2 * len);
     int rc = pass_sums(c, call, room, err);
-    free(room);
-    return rc;
-}
-
-/*
- * Round the ring: what a rank has for all others goes on to the next one, which
- * takes out its part, the first, and passes on the rest. `room` is for twice
- * those parts.
- */
-static int pass_parts(struct comm_cpu *c,
-                      const struct comm_call *call,
-                      uint8_t *room,
-                      struct ddp_err *err)
-{
-    int world = c->base.world, rank = c->base.rank;
-    size_t len = comm_call_len(call), others = (size_t)(world - 1);
-    uint8_t *have = room, *come = room + others * len;
-    for (int i = 1; i < world; i++)
-        copy(have + (size_t)(i - 1) * len,
-             part_of(call, call->in, (rank + i) % world), len);
-    for (int s = 1; s < world; s++, others--) {
-        struct wire_xfer out =
-            wire_message(&c->wire, c->next, (uint32_t)s, have, others * len);
-        struct wire_xfer in =
-            wire_message(&c->wire, c->prev, (uint32_t)s, come, others * len);
-        if (wire_exchange(&c->wire, &out, &in, err) != 0)
-            return -1;
-        copy(part_of(call, call->out, (rank + world - s) % world), come, len);
-        uint8_t *sent = have;
-        have = come + len;
-        come = sent;
-    }
-    return 0;
-}
-
-/* In each step all ranks send as far ahead as they receive from behind. */
-static int pass_straight(struct comm_cpu *c,
-                         const struct comm_call *call,
-                         struct ddp_err *err)
-{
-    struct wire *w = &c->wire;
-    int world = c->base.world, rank = c->base.rank;
-    for (int s = 1; s < world; s++) {
-        int to = (rank + s) % world, from = (rank + world - s) % world;
-        struct wire_xfer out =
-            wire_message(w, wire_peer(w, to), (uint32_t)s,
-                         part_of(call, call->in, to), comm_call_len(call));
-        struct wire_xfer in =
-            wire_message(w, wire_peer(w, from), (uint32_t)s,
-                         part_of(call, call->out, from), comm_call_len(call));
-        if (wire_exchange(w, &out, &in, err) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int all_to_all(struct comm_cpu *c,
-                      const struct comm_call *call,
-                      struct ddp_err *err)
-{
-    size_t len = comm_call_len(call), world = (size_t)c->base.world;
-    copy(part_of(call, call->out, c->base.rank),
-         part_of(call, call->in, c->base.rank), len);
-    if (c->mesh)
-        return pass_straight(c, call, err);
-    uint8_t *room = malloc(2 * (world - 1) * len + 1);
-    if (room == NULL)
-        return no_room(2 * (world - 1) * len, err);
-    int rc = pass_parts(c, call, room, err);
     free(room);
     return rc;
 }
@@ -439,9 +356,10 @@ typedef int
 move_fn(struct comm_cpu *c, const struct comm_call *call, struct ddp_err *err);
 
 static move_fn *const moves[WIRE_KINDS] = {
-    [WIRE_ALLREDUCE] = allreduce,   [WIRE_BROADCAST] = broadcast,
-    [WIRE_ALLGATHER] = allgather,   [WIRE_REDUCE_SCATTER] = reduce_scatter,
-    [WIRE_ALL_TO_ALL] = all_to_all,
+    [WIRE_ALLREDUCE] = allreduce,
+    [WIRE_BROADCAST] = broadcast,
+    [WIRE_ALLGATHER] = allgather,
+    [WIRE_REDUCE_SCATTER] = reduce_scatter,
 };
 
 static int cpu_call(struct ddp_comm *comm,
@@ -461,73 +379,13 @@ static int cpu_barrier(struct ddp_comm *comm, struct ddp_err *err)
     return barrier(self(comm), WIRE_BARRIER, err);
 }
 
-/* -- between two ranks ----------------------------------------------------- */
-
-static bool cpu_reaches(struct ddp_comm *comm, int rank)
-{
-    const struct comm_cpu *c = self(comm);
-    return c->mesh || (c->next != NULL &&
-                       (rank == c->next->rank || rank == c->prev->rank));
-}
-
-int comm_cpu_check(struct ddp_comm *comm,
-                   const struct comm_call *calls,
-                   size_t n,
-                   struct ddp_err *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!cpu_reaches(comm, calls[i].peer))
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "%s: there is no connection from rank %d to "
-                               "rank %d: make the communicator with the option "
-                               "mesh",
-                               head_kind_name(calls[i].kind), comm->rank,
-                               calls[i].peer);
-    return 0;
-}
-
-/* The sends stand before the receives in `all` (n). */
-static int exchange_all(struct comm_cpu *c,
-                        const struct comm_call *calls,
-                        size_t n,
-                        struct wire_xfer *all,
-                        struct ddp_err *err)
-{
-    struct wire *w = &c->wire;
-    size_t nouts = 0, nins = 0;
-    for (size_t i = 0; i < n; i++)
-        nouts += calls[i].kind == WIRE_SEND;
-    struct wire_xfer *outs = all, *ins = all + nouts;
-    nouts = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct wire_xfer x =
-            wire_between(w, wire_peer(w, calls[i].peer), &calls[i]);
-        if (calls[i].kind == WIRE_SEND)
-            outs[nouts++] = x;
-        else
-            ins[nins++] = x;
-    }
-    return wire_exchange_all(w, outs, nouts, ins, nins, err);
-}
-
-static int cpu_exchange(struct ddp_comm *comm,
-                        const struct comm_call *calls,
-                        size_t n,
-                        struct ddp_err *err)
+/* Nothing goes on after a call returned: only whether it is whole. */
+static int cpu_wait(struct ddp_comm *comm, struct ddp_err *err)
 {
     struct comm_cpu *c = self(comm);
-    if (comm_cpu_check(comm, calls, n, err) != 0)
-        return -1;
-    struct wire_xfer *all = calloc(n + 1, sizeof(*all));
-    enum wire_kind kind = n == 1 ? calls[0].kind : WIRE_GROUP;
-    int rc = wire_attend(&c->wire, kind, comm->timeout_us, err);
+    int rc = wire_attend(&c->wire, comm->timeout_us, err);
     if (rc == 0)
         rc = wire_ask_proof(&c->wire, &comm->proof, err);
-    if (rc == 0 && all == NULL)
-        rc = no_room(n * sizeof(*all), err);
-    if (rc == 0)
-        rc = exchange_all(c, calls, n, all, err);
-    free(all);
     return end(c, rc, err);
 }
 
@@ -556,9 +414,8 @@ static void cpu_del(struct ddp_comm *comm)
 
 static const struct comm_ops cpu_ops = {
     .call = cpu_call,
-    .exchange = cpu_exchange,
-    .reaches = cpu_reaches,
     .barrier = cpu_barrier,
+    .wait = cpu_wait,
     .abort = cpu_abort,
     .leave = cpu_leave,
     .del = cpu_del,
@@ -581,9 +438,6 @@ static void add_peers(struct comm_cpu *c)
     c->next = wire_add(w, (rank + 1) % world);
     for (int bit = 1; rank < c->core && bit < c->core; bit *= 2)
         (void)wire_add(w, rank ^ bit);
-    for (int r = 0; c->mesh && r < world; r++)
-        if (r != rank)
-            (void)wire_add(w, r);
     if (rank >= c->core)
         (void)wire_add(w, rank - c->core);
     else if (rank + c->core < world)
@@ -605,7 +459,6 @@ struct ddp_comm *comm_cpu_new(const struct comm_place *place,
                                 .world = place->world,
                                 .timeout_us = MONO_NEVER};
     wire_init(&c->wire, place->rank, place->world);
-    c->mesh = place->mesh || place->world <= 3; /* then the ring is one */
     add_peers(c);
     if (wire_open(&c->wire, place, store, deadline_us, err) == 0)
         return &c->base;

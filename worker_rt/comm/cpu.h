@@ -18,13 +18,6 @@ struct ddp_comm *comm_cpu_new(const struct comm_place *place,
                               int64_t deadline_us,
                               struct ddp_err *err);
 
-/* Whether there are connections for all of these sends and receives. USAGE: to
- * some rank there is none; nothing is broken by that. */
-int comm_cpu_check(struct ddp_comm *c,
-                   const struct comm_call *calls,
-                   size_t n,
-                   struct ddp_err *err);
-
 /* Its connections, for a communicator that rides on it: see comm_nccl. */
 struct wire;
 struct wire *comm_cpu_wire(struct ddp_comm *c);

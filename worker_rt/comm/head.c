@@ -14,10 +14,6 @@ static const char *const kind_names[] = {
     [WIRE_START] = "start of NCCL",
     [WIRE_WAIT] = "wait",
     [WIRE_REDUCE_SCATTER] = "reduce-scatter",
-    [WIRE_ALL_TO_ALL] = "all-to-all",
-    [WIRE_SEND] = "send",
-    [WIRE_RECV] = "receive",
-    [WIRE_GROUP] = "group",
 };
 _Static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == WIRE_KINDS,
                "one for each");
@@ -27,36 +23,18 @@ const char *head_kind_name(int64_t kind)
     return kind > 0 && kind < WIRE_KINDS ? kind_names[kind] : "unknown call";
 }
 
-static bool is_between(const struct wire_head *h)
-{
-    return h->kind == WIRE_SEND || h->kind == WIRE_RECV ||
-           h->kind == WIRE_GROUP;
-}
-
 bool head_fits(const struct wire_head *got, const struct wire_head *awaited)
 {
-    struct wire_head wanted = *awaited;
-    if (wanted.kind == WIRE_SEND && got->kind == WIRE_SEND)
-        wanted.step = got->step; /* how it is sent is the sender's affair */
-    return memcmp(got, &wanted, sizeof(wanted)) == 0;
+    return memcmp(got, awaited, sizeof(*got)) == 0;
 }
 
-/* All calls before the own one are done. Of each number there is one
- * collective, then come messages between two ranks. Of two ranks that send to
- * each other and do nothing else meanwhile none receives. Of one collective
- * that goes two ways, the lengths differ. */
-bool head_is_stray(const struct wire_head *got,
-                   const struct wire_head *own,
-                   bool sending)
+/* All calls before the own one are done. Of one collective that goes two ways,
+ * the lengths differ. */
+bool head_is_stray(const struct wire_head *got, const struct wire_head *own)
 {
     int32_t ahead = (int32_t)(got->seq - own->seq);
     if (ahead != 0)
         return ahead < 0;
-    if (is_between(own))
-        return !is_between(got) ||
-               (sending && own->kind == WIRE_SEND && got->step == HEAD_ALONE);
-    if (is_between(got))
-        return false; /* its sender has finished the collective */
     return got->kind != own->kind || got->dtype != own->dtype ||
            got->op != own->op || got->root != own->root ||
            ((got->step ^ own->step) & HEAD_RING) != 0;

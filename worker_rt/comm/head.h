@@ -10,12 +10,11 @@
 
 /* Little-endian as all our machines are. */
 struct wire_head {
-    uint32_t seq;  /* of the collective; WIRE_SEND: of the last one before */
-    uint16_t kind; /* enum wire_kind; between two ranks always WIRE_SEND */
+    uint32_t seq;  /* of the collective */
+    uint16_t kind; /* enum wire_kind */
     uint8_t dtype;
     uint8_t op;
-    uint32_t step; /* of the collective, with HEAD_RING; WIRE_SEND: enum
-                    * head_manner */
+    uint32_t step; /* of the collective, with HEAD_RING */
     uint32_t root;
     uint64_t len; /* of the data behind it */
 };
@@ -25,28 +24,18 @@ _Static_assert(sizeof(struct wire_head) == 24, "no padding on the wire");
  * hypercube: which way it goes depends on its length. */
 #define HEAD_RING 0x80000000u
 
-/* How a message between two ranks is sent. */
-enum head_manner {
-    HEAD_IN_GROUP,
-    HEAD_ALONE /* its sender does nothing else meanwhile */
-};
-
 /* The text of an enum wire_kind, or of any number: "all-reduce". */
 const char *head_kind_name(int64_t kind);
 
 /* Whether it is the message that was awaited. */
 bool head_fits(const struct wire_head *got, const struct wire_head *awaited);
 
-/*
- * Whether a rank that is in the call `own` will never ask for a message that
- * has come. `sending`: it waits for the sender of that to receive.
- */
-bool head_is_stray(const struct wire_head *got,
-                   const struct wire_head *own,
-                   bool sending);
+/* Whether a rank that is in the call `own` will never ask for a message that
+ * has come. */
+bool head_is_stray(const struct wire_head *got, const struct wire_head *own);
 
 /* For people: "all-reduce number 3 with length 8 (F32, SUM)". The length is
- * in bytes.. */
+ * in bytes. */
 #define HEAD_TEXT 128
 void head_describe(char text[HEAD_TEXT], const struct wire_head *h);
 

@@ -11,9 +11,8 @@
  * nothing, or anything else than a hello: closed, and the meeting goes on. A
  * rank dies after it was connected: PEER at once. A rank dies before, or never
  * comes: TIMEOUT at the deadline, with the ranks that are missing. The store
- * goes away: its errors. Ranks differ about the mesh, or a rank cannot go on:
- * one finds that, and says so in the store, where all others look while they
- * wait, or when the meeting fails.
+ * goes away: its errors. A rank cannot go on: it says so in the store, where
+ * all others look while they wait, or when the meeting fails.
  */
 #include "worker_rt/comm/meet.h"
 
@@ -36,9 +35,8 @@
 #define TRY_US      (3 * MONO_S) /* an address, if there are others */
 #define LOOK_MAX_US (8 * MONO_S) /* between two looks for bad news */
 #define ASK_US      (2 * MONO_S) /* the store has this to tell them */
-#define MESH_MARK   '+'          /* before the addresses of a rank of a mesh */
-#define GONE_MARK   '!'          /* before a reason, in their place */
-#define NEWS_MAX    160          /* bytes of a reason with its rank, and NUL */
+#define GONE_MARK   '!' /* before a reason, in the place of addresses */
+#define NEWS_MAX    160 /* bytes of a reason with its rank, and NUL */
 
 int64_t comm_meet_look_us = 1 * MONO_S;
 
@@ -60,7 +58,7 @@ struct hello {
 };
 _Static_assert(sizeof(struct hello) == 72, "no padding on the wire");
 
-static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 4};
+static const uint8_t magic[8] = {0xdd, 'd', 'd', 'p', 'c', 'p', 'u', 5};
 
 enum answer {
     TAKEN = 1,
@@ -471,34 +469,12 @@ store_key(char *key, size_t len, const struct comm_place *place, int rank)
 
 /* -- bad news -------------------------------------------------------------- */
 
-/* A rank that differs from the one before it is there with its number, one that
- * gave up with "!", its number and the reason. */
+/* A rank that gave up is there with "!", its number and the reason. */
 static void news_key(char *key, size_t len, const struct comm_place *place)
 {
     int n = snprintf(key, len, "ddp/%s/%lld/comm%u/news", place->instance,
                      (long long)place->round, place->id);
     ddp_assert(n > 0 && (size_t)n < len);
-}
-
-static int differ(int rank, struct ddp_err *err)
-{
-    return ddp_err_set(err, DDP_E_CONFLICT,
-                       "rank %d and rank %d differ in the option mesh of the "
-                       "communicator",
-                       rank - 1, rank);
-}
-
-/* This rank and the one before it differ. Without the store the others wait
- * longer. */
-static int tell_conflict(struct meet *m, struct ddp_err *err)
-{
-    char key[128], text[16];
-    struct ddp_err ignored;
-    news_key(key, sizeof(key), m->place);
-    (void)snprintf(text, sizeof(text), "%d", m->place->rank); /* fits */
-    (void)store_client_set(m->store, key, text, strlen(text), m->deadline_us,
-                           &ignored);
-    return differ(m->place->rank, err);
 }
 
 /* `why` is a peer's. */
@@ -535,8 +511,8 @@ void comm_meet_give_up(const struct comm_place *place,
     set_quickly(store, key, text);
 }
 
-/* CONFLICT, PEER: a rank has said that it differs, or gave up. A store that
- * does not answer has nothing to say. */
+/* PEER: a rank has said that it gave up. A store that does not answer has
+ * nothing to say. */
 static int hear_news(struct meet *m, struct ddp_err *err)
 {
     char key[128], text[NEWS_MAX], *end;
@@ -551,12 +527,12 @@ static int hear_news(struct meet *m, struct ddp_err *err)
                          &ignored) != 0)
         return 0;
     text[len] = '\0';
-    bool gone = text[0] == GONE_MARK;
-    long rank = strtol(text + (gone ? 1 : 0), &end, 10);
-    if (rank < (gone ? 0 : 1) || rank >= m->place->world)
+    if (text[0] != GONE_MARK)
         return 0;
-    return gone ? gave_up((int)rank, end + (*end == ' ' ? 1 : 0), err)
-                : differ((int)rank, err);
+    long rank = strtol(text + 1, &end, 10);
+    if (rank < 0 || rank >= m->place->world)
+        return 0;
+    return gave_up((int)rank, end + (*end == ' ' ? 1 : 0), err);
 }
 
 static int look_for_news(struct meet *m, struct ddp_err *err)
@@ -611,10 +587,7 @@ look_up(struct meet *m, int rank, struct addresses *to, struct ddp_err *err)
     text[len] = '\0';
     if (text[0] == GONE_MARK)
         return gave_up(rank, text + 1 + strspn(text + 1, "0123456789 "), err);
-    bool mesh = text[0] == MESH_MARK;
-    if (mesh != m->place->mesh && rank == m->place->rank - 1)
-        return tell_conflict(m, err);
-    if (addresses_read(to, text + (mesh ? 1 : 0), &m->seen) == 0)
+    if (addresses_read(to, text, &m->seen) == 0)
         return 0;
     return ddp_err_set(
         err, DDP_E_PROTO,
@@ -658,10 +631,9 @@ static int call_lower(struct meet *m, struct ddp_err *err)
 
 static int meet_all(struct meet *m, struct ddp_err *err)
 {
-    char marked[ADDRESSES_TEXT + 1] = {MESH_MARK}, key[128];
-    char *text = marked + (m->place->mesh ? 0 : 1);
+    char text[ADDRESSES_TEXT], key[128];
     store_key(key, sizeof(key), m->place, m->place->rank);
-    if (listen_near(m, marked + 1, err) != 0 ||
+    if (listen_near(m, text, err) != 0 ||
         store_client_set(m->store, key, text, strlen(text), m->deadline_us,
                          err) != 0 ||
         call_lower(m, err) != 0)

@@ -18,7 +18,8 @@ enum comm_lane {
     COMM_LANES
 };
 
-#define COMM_LINKS_MAX 256
+/* Two of the ring, one for each bit of a rank, two lanes. */
+#define COMM_LINKS_MAX 68
 
 /* A connection to be made: to which rank, for what. Both ends make it. */
 struct comm_link {
@@ -39,8 +40,7 @@ extern int64_t comm_meet_look_us;
  *
  * Errors: those of the store; TIMEOUT (not all came until the deadline, the
  * text names them); PEER (one gave up, see below); PROTO (one refused us: it is
- * in another round, say); CONFLICT (two ranks differ in `place->mesh`); NOMEM;
- * CONFIG.
+ * in another round, say); NOMEM; CONFIG.
  *
  * A rank that dies before the others have connected to it is not noticed here
  * but by the deadline.

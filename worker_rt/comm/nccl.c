@@ -40,7 +40,6 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
 
 #include "worker_rt/comm/head.h"
 #include "worker_rt/comm/nccl_wait.h"
-#include "worker_rt/comm/same_call.h"
 
 #define LEAVE_US (1 * MONO_S)
 #define IDS_MAX  1024
@@ -114,67 +113,6 @@ static int check_type(const struct comm_nccl *c,
 /* -- giving it to NCCL ----------------------------------------------------- */
 
 /* Under the lock. */
-static ncclResult_t send_or_receive(const struct comm_nccl *c,
-                                    const struct comm_call *call)
-{
-    if (call->kind == WIRE_SEND)
-        return c->nccl->Send(call->in, count_of(call), type_of(call),
-                             call->peer, c->comm, c->stream);
-    return c->nccl->Recv(call->out, count_of(call), type_of(call), call->peer,
-                         c->comm, c->stream);
-}
-
-/* What is in progress is asked for later. */
-static bool is_failure(ncclResult_t rc)
-{
-    return rc != ncclSuccess && rc != ncclInProgress;
-}
-
-static ncclResult_t
-give_each(const struct comm_nccl *c, const struct comm_call *calls, size_t n)
-{
-    ncclResult_t rc = ncclSuccess;
-    for (size_t i = 0; i < n && !is_failure(rc); i++)
-        rc = send_or_receive(c, &calls[i]);
-    return rc;
-}
-
-/* NCCL has a call for an all-to-all from 2.28 on only. */
-static ncclResult_t
-give_parts(const struct comm_nccl *c, const struct comm_call *call, size_t n)
-{
-    size_t len = comm_call_len(call);
-    ncclResult_t rc = ncclSuccess;
-    ddp_assert(n == 1);
-    for (int r = 0; r < c->base.world && !is_failure(rc); r++) {
-        struct comm_call both[] = {*call, *call};
-        both[0].peer = both[1].peer = r;
-        both[0].kind = WIRE_SEND;
-        both[0].in = (const uint8_t *)call->in + (size_t)r * len;
-        both[1].kind = WIRE_RECV;
-        both[1].out = (uint8_t *)call->out + (size_t)r * len;
-        rc = give_each(c, both, 2);
-    }
-    return rc;
-}
-
-typedef ncclResult_t
-give_fn(const struct comm_nccl *c, const struct comm_call *calls, size_t n);
-
-/* As a group, so that none of them waits for another one of this rank's. */
-static ncclResult_t as_group(give_fn *fn,
-                             const struct comm_nccl *c,
-                             const struct comm_call *calls,
-                             size_t n)
-{
-    ncclResult_t rc = c->nccl->GroupStart();
-    if (is_failure(rc))
-        return rc;
-    rc = fn(c, calls, n);
-    ncclResult_t ended = c->nccl->GroupEnd();
-    return is_failure(rc) ? rc : ended;
-}
-
 static ncclResult_t give(const struct comm_nccl *c,
                          const struct comm_call *call)
 {
@@ -189,20 +127,15 @@ static ncclResult_t give(const struct comm_nccl *c,
         return nccl->ReduceScatter(call->in, call->out, n, type,
                                    operations[call->op], c->comm, c->stream);
     case WIRE_BROADCAST:
-        return nccl->Broadcast(call->in, call->out, n, type, call->peer,
+        return nccl->Broadcast(call->in, call->out, n, type, call->root,
                                c->comm, c->stream);
     case WIRE_ALLGATHER:
         return nccl->AllGather(call->in, call->out, n, type, c->comm,
                                c->stream);
-    case WIRE_ALL_TO_ALL:
-        return as_group(give_parts, c, call, 1);
     case WIRE_BARRIER:
     case WIRE_LEAVE:
     case WIRE_START:
     case WIRE_WAIT:
-    case WIRE_SEND:
-    case WIRE_RECV:
-    case WIRE_GROUP:
     case WIRE_KINDS:
         break;
     }
@@ -262,30 +195,24 @@ static enum gpu_place where(struct comm_nccl *c,
     return GPU_UNKNOWN;
 }
 
-/* Where the buffers of all of these lie; GPU_UNKNOWN: an error, the driver's or
- * USAGE (not all alike). Nothing lies in no memory: it counts as the host's. */
-static enum gpu_place where_all(struct comm_nccl *c,
-                                const struct comm_call *calls,
-                                size_t n,
-                                struct ddp_err *err)
+/* Where both buffers lie; GPU_UNKNOWN: an error, the driver's or USAGE (not
+ * alike). Nothing lies in no memory: it counts as the host's. */
+static enum gpu_place where_both(struct comm_nccl *c,
+                                 const struct comm_call *call,
+                                 struct ddp_err *err)
 {
-    bool found[2] = {false, false};
-    for (size_t i = 0; i < 2 * n; i++) {
-        const struct comm_call *call = &calls[i / 2];
-        const void *data = i % 2 == 0 ? call->in : call->out;
-        if (comm_call_len(call) == 0 || data == NULL ||
-            (i % 2 == 1 && data == call->in))
-            continue;
-        enum gpu_place place = where(c, call->kind, data, err);
-        if (place == GPU_UNKNOWN)
-            return place;
-        found[place == GPU_DEVICE] = true;
-    }
-    if (!found[0] || !found[1])
-        return found[1] ? GPU_DEVICE : GPU_HOST;
+    if (comm_call_len(call) == 0)
+        return GPU_HOST;
+    enum gpu_place in = where(c, call->kind, call->in, err);
+    if (in == GPU_UNKNOWN || call->out == call->in)
+        return in;
+    enum gpu_place out = where(c, call->kind, call->out, err);
+    if (out == GPU_UNKNOWN || out == in)
+        return out;
     (void)ddp_err_set(err, DDP_E_USAGE,
-                      "%s: one buffer lies in GPU memory, another one does not",
-                      n == 1 ? head_kind_name(calls[0].kind) : "group");
+                      "%s: one buffer lies in GPU memory, the other one does "
+                      "not",
+                      head_kind_name(call->kind));
     return GPU_UNKNOWN;
 }
 
@@ -302,62 +229,20 @@ static int nccl_call(struct ddp_comm *comm,
 {
     struct comm_nccl *c = nccl_self(comm);
     struct ddp_comm *k = nccl_control(c);
-    enum gpu_place at = where_all(c, call, 1, err);
+    enum gpu_place at = where_both(c, call, err);
     if (at == GPU_UNKNOWN)
         return -1;
     if (at == GPU_HOST)
         return controlled(c, k->ops->call(k, call, err), err);
     if (check_type(c, call, err) != 0)
         return -1;
-    if ((c->checks && same_call_check(k, call, err) != 0) ||
-        nccl_begin(c, call, err) != 0)
+    if (nccl_begin(c, call, err) != 0)
         return nccl_end(c, -1, err);
     if (comm->world == 1)
         return give_self(c, call, err);
     if (nccl_lock(c, err) != 0)
         return nccl_end(c, -1, err);
     return enqueued(c, give(c, call), head_kind_name(call->kind), err);
-}
-
-/* In host memory a rank without a connection is an error of the program's,
- * which breaks nothing. */
-static int exchange_host(struct comm_nccl *c,
-                         const struct comm_call *calls,
-                         size_t n,
-                         struct ddp_err *err)
-{
-    struct ddp_comm *k = nccl_control(c);
-    if (comm_cpu_check(k, calls, n, err) != 0)
-        return -1;
-    return controlled(c, k->ops->exchange(k, calls, n, err), err);
-}
-
-static int nccl_exchange(struct ddp_comm *comm,
-                         const struct comm_call *calls,
-                         size_t n,
-                         struct ddp_err *err)
-{
-    struct comm_nccl *c = nccl_self(comm);
-    enum wire_kind kind = n == 1 ? calls[0].kind : WIRE_GROUP;
-    enum gpu_place at = where_all(c, calls, n, err);
-    if (at == GPU_UNKNOWN)
-        return -1;
-    if (at == GPU_HOST)
-        return exchange_host(c, calls, n, err);
-    if ((c->checks && same_call_between(nccl_control(c), calls, n, err) != 0) ||
-        nccl_attend(c, kind, err) != 0 || wire_watch(c->wire, err) != 0 ||
-        nccl_lock(c, err) != 0)
-        return nccl_end(c, -1, err);
-    return enqueued(c,
-                    n == 1 ? send_or_receive(c, calls)
-                           : as_group(give_each, c, calls, n),
-                    head_kind_name(kind), err);
-}
-
-static bool nccl_reaches(struct ddp_comm *comm, int rank)
-{
-    struct comm_nccl *c = nccl_self(comm);
-    return c->control->ops->reaches(c->control, rank);
 }
 
 /* The program enqueues something itself: that is waited for, and snapshots rest
@@ -378,7 +263,7 @@ static void *nccl_raw(struct ddp_comm *comm)
 static int nccl_wait(struct ddp_comm *comm, struct ddp_err *err)
 {
     struct comm_nccl *c = nccl_self(comm);
-    if (nccl_attend(c, WIRE_WAIT, err) != 0 || wire_watch(c->wire, err) != 0)
+    if (nccl_attend(c, err) != 0 || wire_watch(c->wire, err) != 0)
         return nccl_end(c, -1, err);
     return nccl_end(c, c->pending ? nccl_drain(c, "wait", err) : 0, err);
 }
@@ -399,7 +284,7 @@ static void nccl_prove(struct proof_part *part, uint64_t mark)
     struct ddp_err why;
     bool by_event = c->marked >= mark;
     uint64_t upto = by_event ? c->marked : part->newest;
-    int rc = nccl_attend(c, WIRE_WAIT, &why);
+    int rc = nccl_attend(c, &why);
     if (rc == 0)
         rc = nccl_poll(c, by_event ? c->event : NULL, "save", &why);
     if (rc == 0) {
@@ -427,7 +312,7 @@ static void nccl_mark(struct proof_part *part, uint64_t mark)
         c->marked = mark;
         return;
     }
-    if (nccl_attend(c, WIRE_WAIT, &why) == 0)
+    if (nccl_attend(c, &why) == 0)
         (void)ddp_err_set(&why, DDP_E_IO, "save: the GPU failed: %s",
                           gpu_text(c->gpu, rc));
     (void)nccl_end(c, -1, &why);
@@ -491,9 +376,6 @@ static void nccl_del(struct ddp_comm *comm)
 
 static const struct comm_ops nccl_ops = {
     .call = nccl_call,
-    .exchange = nccl_exchange,
-    .skips_empty = true, /* its buffer does not tell which way it would go */
-    .reaches = nccl_reaches,
     .barrier = nccl_barrier,
     .wait = nccl_wait,
     .nccl = nccl_raw,
@@ -626,7 +508,6 @@ struct ddp_comm *comm_nccl_new(const struct comm_place *place,
     c->base.proof.prove = nccl_prove;
     c->stream = opts->stream;
     c->async = opts->async;
-    c->checks = same_call_wanted();
     int rc = open_all(c, place, store, deadline_us, err);
     c->base.timeout_us = MONO_NEVER;
     if (rc == 0)

@@ -28,9 +28,7 @@
     X(AllReduce)                                                               \
     X(Broadcast)                                                               \
     X(AllGather)                                                               \
-    X(ReduceScatter)                                                           \
-    X(Send)                                                                    \
-    X(Recv)
+    X(ReduceScatter)
 
 /* Without their "nccl"; each has the type that nccl.h declares. */
 struct nccl_lib {

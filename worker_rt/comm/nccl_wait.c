@@ -293,9 +293,9 @@ int nccl_begin(struct comm_nccl *c,
     return wire_watch(c->wire, err); /* has a peer given up already? */
 }
 
-int nccl_attend(struct comm_nccl *c, enum wire_kind kind, struct ddp_err *err)
+int nccl_attend(struct comm_nccl *c, struct ddp_err *err)
 {
-    if (wire_attend(c->wire, kind, c->base.timeout_us, err) != 0)
+    if (wire_attend(c->wire, c->base.timeout_us, err) != 0)
         return -1;
     return wire_ask_proof(c->wire, &c->base.proof, err);
 }

@@ -21,7 +21,6 @@ struct comm_nccl {
     struct comm_nccl *next; /* of this process, from the start on */
     void *stream;
     bool async;
-    bool checks;     /* calls are compared first */
     bool pending;    /* something was enqueued and not waited for */
     void *event;     /* recorded at `marked`; NULL: not made yet */
     uint64_t marked; /* a ticket, see worker_rt/proof; 0: none */
@@ -40,7 +39,7 @@ static inline struct comm_nccl *nccl_self(struct ddp_comm *c)
 int nccl_begin(struct comm_nccl *c,
                const struct comm_call *call,
                struct ddp_err *err);
-int nccl_attend(struct comm_nccl *c, enum wire_kind kind, struct ddp_err *err);
+int nccl_attend(struct comm_nccl *c, struct ddp_err *err);
 int nccl_end(struct comm_nccl *c, int rc, struct ddp_err *err);
 
 /* The control, which does what lies in host memory. When it fails so does NCCL.

@@ -26,8 +26,7 @@
  * Ranks that are in different calls find out by the heads of messages. Two such
  * ranks may also wait for a third each, and never read what the other has sent:
  * so a rank that was blocked for wire_look_us looks at messages that it did not
- * ask for, see head_is_stray. And a rank that waits for a send, or a receive,
- * says so to the rank that it waits for: see notes.c.
+ * ask for, see head_is_stray.
  */
 #include "worker_rt/comm/wire.h"
 
@@ -42,7 +41,6 @@
 
 #include "rendezvous/base/dial.h"
 #include "rendezvous/base/mono.h"
-#include "worker_rt/comm/notes.h"
 #include "worker_rt/rt.h"
 
 #define GONE_US  (50 * MONO_MS)
@@ -112,43 +110,30 @@ static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
     w->moved_us = mono_now_us();
 }
 
-/* Reads what has come of a peer's next message. One that makes no sense counts
- * as none. Whether it was a note. */
-static bool hear_one(struct wire *w, struct wire_peer *p)
+/* Reads what has come of a peer's blame. One that makes no sense counts as
+ * none. */
+static void hear(struct wire *w, struct wire_peer *p)
 {
     struct wire_blame *said = &p->blame;
+    if (p->state != WIRE_HERE)
+        return;
     ddp_assert(p->have < sizeof(*said));
     ssize_t n = recv(p->blame_fd, (uint8_t *)said + p->have,
                      sizeof(*said) - p->have, MSG_DONTWAIT);
     if (n < 0 && is_pause(errno))
-        return false;
+        return;
     if (n <= 0) {
         mark_gone(w, p, blame_ending(n == 0 ? 0 : errno));
-        return false;
+        return;
     }
     p->have += (size_t)n;
     if (p->have < sizeof(*said))
-        return false;
-    if (blame_is_note(said)) {
-        notes_take(p);
-        p->have = 0;
-        return true;
-    }
+        return;
     if (said->why >= 1 && said->why < WIRE_WHYS &&
         said->rank < (uint32_t)w->world)
         p->state = WIRE_BLAMED;
     else
         mark_gone(w, p, WIRE_DIED);
-    return false;
-}
-
-/* Notes and the blame behind them: in each call a rank gives one note, and at
- * most one for each chain that it passes on. */
-static void hear(struct wire *w, struct wire_peer *p)
-{
-    for (int i = 0; i < 2 * COMM_MESH_MAX && p->state == WIRE_HERE; i++)
-        if (!hear_one(w, p))
-            return;
 }
 
 /*
@@ -191,20 +176,6 @@ struct wire_xfer wire_message(const struct wire *w,
         .peer = peer, .head = w->head, .data = data, .len = len};
     x.head.step |= step;
     x.head.len = len;
-    return x;
-}
-
-struct wire_xfer wire_between(const struct wire *w,
-                              struct wire_peer *peer,
-                              const struct comm_call *call)
-{
-    bool sends = call->kind == WIRE_SEND;
-    struct wire_xfer x =
-        wire_message(w, peer, 0, sends ? comm_unconst(call->in) : call->out,
-                     comm_call_len(call));
-    x.head.kind = WIRE_SEND;
-    x.head.dtype = (uint8_t)call->dtype;
-    x.head.step = w->head.kind == WIRE_GROUP ? HEAD_IN_GROUP : HEAD_ALONE;
     return x;
 }
 
@@ -254,13 +225,8 @@ send_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
     return 0;
 }
 
-void wire_blame_conflict(struct wire *w)
-{
-    w->blame = blame_for(WIRE_DIFFERS, w->rank);
-}
-
-/* The peer's message belongs to another call than `own`, which this rank is in.
- */
+/* The peer's message belongs to another call than this rank is in, or to
+ * another step of it: `own`. */
 static int conflict(struct wire *w,
                     const struct wire_peer *peer,
                     const struct wire_head *own,
@@ -320,12 +286,8 @@ recv_some(struct wire *w, struct wire_xfer *x, bool *moved, struct ddp_err *err)
         x->done < sizeof(x->head) && x->done + (size_t)n >= sizeof(x->head);
     x->done += (size_t)n;
     *moved = true;
-    if (head_came && !head_fits(&x->got, &x->head)) {
-        struct wire_head own = x->head;
-        if (own.kind == WIRE_SEND)
-            own.kind = WIRE_RECV; /* what it is at this end */
-        return conflict(w, x->peer, &own, &x->got, err);
-    }
+    if (head_came && !head_fits(&x->got, &x->head))
+        return conflict(w, x->peer, &x->head, &x->got, err);
     if (x->combine != NULL)
         combine_some(w, x);
     return 0;
@@ -386,17 +348,22 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     return check_silence(w, now_us, err);
 }
 
-/* Looks at messages that were not asked for. */
-static int check_unread(struct wire *w,
-                        const struct notes_asked *asked,
-                        struct ddp_err *err)
+/* Whether the head of a message has come from `p` that is not read yet. */
+static bool peek(const struct wire_peer *p, struct wire_head *got)
+{
+    return p->state == WIRE_HERE &&
+           recv(p->fd, got, sizeof(*got), MSG_PEEK | MSG_DONTWAIT) ==
+               (ssize_t)sizeof(*got);
+}
+
+/* Looks at messages that were not asked for: all but those from `from`. */
+static int
+check_unread(struct wire *w, const struct wire_peer *from, struct ddp_err *err)
 {
     for (size_t i = 0; i < w->npeers; i++) {
         struct wire_head got;
         const struct wire_peer *p = &w->peers[i];
-        short events = asked->events[i];
-        if ((events & POLLIN) == 0 && notes_peek(p, &got) &&
-            head_is_stray(&got, &w->head, events != 0))
+        if (p != from && peek(p, &got) && head_is_stray(&got, &w->head))
             return conflict(w, p, &w->head, &got, err);
     }
     return 0;
@@ -404,12 +371,9 @@ static int check_unread(struct wire *w,
 
 /* What may end a wait, besides the awaited data and the blames of peers. */
 static int
-check_time(struct wire *w, const struct notes_asked *asked, struct ddp_err *err)
+check_time(struct wire *w, const struct wire_peer *from, struct ddp_err *err)
 {
-    if (check_peers(w, err) != 0 || check_unread(w, asked, err) != 0)
-        return -1;
-    notes_give(w, asked);
-    if (notes_check(w, asked, err) != 0)
+    if (check_peers(w, err) != 0 || check_unread(w, from, err) != 0)
         return -1;
     if (mono_now_us() < stalled_at_us(w))
         return 0;
@@ -430,28 +394,6 @@ static int next_look_ms(const struct wire *w)
     return (int)mono_ms_until(now_us, then_us);
 }
 
-/* All that is to go out, and to come in. */
-struct traffic {
-    struct wire_xfer *outs, *ins;
-    size_t nouts, nins;
-    size_t outs_done, ins_done; /* the first ones, at least */
-};
-
-static void
-ask(const struct wire *w, const struct traffic *t, struct notes_asked *asked)
-{
-    for (size_t i = t->outs_done; i < t->nouts; i++)
-        if (!finished(&t->outs[i]))
-            asked->events[t->outs[i].peer - w->peers] |= POLLOUT;
-    for (size_t i = t->nins; i-- > t->ins_done;) { /* the first one counts */
-        const struct wire_xfer *x = &t->ins[i];
-        if (finished(x))
-            continue;
-        asked->events[x->peer - w->peers] |= POLLIN;
-        asked->silent[x->peer - w->peers] = x->done == 0;
-    }
-}
-
 /* Whether there is something to hear of a peer. */
 static struct pollfd blame_of(const struct wire_peer *p)
 {
@@ -461,35 +403,35 @@ static struct pollfd blame_of(const struct wire_peer *p)
 
 /* Blocks until something may go on. What can still be finished is: blames are
  * read only if nothing else moves. */
-static int wait_io(struct wire *w, const struct traffic *t, struct ddp_err *err)
+static int wait_io(struct wire *w,
+                   const struct wire_xfer *out,
+                   const struct wire_xfer *in,
+                   struct ddp_err *err)
 {
-    struct pollfd pfd[1 + 2 * WIRE_PEERS_MAX];
-    struct pollfd *data = pfd + 1, *blames = data + w->npeers;
-    struct notes_asked asked = {.events = {0}};
-    bool goes_on = false;
-    ask(w, t, &asked);
+    struct pollfd pfd[3 + WIRE_PEERS_MAX];
+    struct pollfd *blames = pfd + 3;
+    const struct wire_peer *to = finished(out) ? NULL : out->peer;
+    const struct wire_peer *from = finished(in) ? NULL : in->peer;
     pfd[0] = (struct pollfd){.fd = w->abort_fd, .events = POLLIN};
-    for (size_t i = 0; i < w->npeers; i++) {
-        const struct wire_peer *p = &w->peers[i];
-        short events = asked.events[i];
-        data[i] =
-            (struct pollfd){.fd = events != 0 ? p->fd : -1, .events = events};
-        blames[i] = blame_of(p);
-    }
-    int n = poll(pfd, 1 + 2 * w->npeers, next_look_ms(w));
+    pfd[1] = (struct pollfd){.fd = to != NULL ? to->fd : -1, .events = POLLOUT};
+    pfd[2] =
+        (struct pollfd){.fd = from != NULL ? from->fd : -1, .events = POLLIN};
+    for (size_t i = 0; i < w->npeers; i++)
+        blames[i] = blame_of(&w->peers[i]);
+    int n = poll(pfd, 3 + w->npeers, next_look_ms(w));
     if (n < 0 && !is_pause(errno))
         return ddp_err_sys(err, DDP_E_NOMEM, "cannot wait for the other ranks");
     if (n <= 0 || mono_now_us() >= w->deadline_us)
-        return check_time(w, &asked, err);
-    for (size_t i = 0; i < w->npeers; i++)
-        goes_on = goes_on || data[i].revents != 0;
-    for (size_t i = 0; i < w->npeers && !goes_on; i++) {
+        return check_time(w, from, err);
+    if (pfd[1].revents != 0 || pfd[2].revents != 0)
+        return 0;
+    for (size_t i = 0; i < w->npeers; i++) {
         if (blames[i].revents != 0)
             hear(w, &w->peers[i]);
         if (w->peers[i].state == WIRE_BLAMED)
             return give_up(w, w->peers[i].blame, err);
     }
-    return goes_on || !w->noted ? 0 : notes_check(w, &asked, err);
+    return 0;
 }
 
 static int check_abort(struct wire *w, struct ddp_err *err)
@@ -518,77 +460,26 @@ int wire_watch(struct wire *w, struct ddp_err *err)
     return check_peers(w, err);
 }
 
-/* One that is done counts, if it is between two ranks. */
-static void count_done(const struct wire_xfer *x, uint32_t *counter)
-{
-    if (finished(x) && x->head.kind == WIRE_SEND)
-        (*counter)++;
-}
-
-/* Whether this transfer is the next one to or from its peer; a peer is asked
- * once in each turn. */
-static bool its_turn(const struct wire *w, const struct wire_xfer *x, int way)
-{
-    if (finished(x) || x->peer->turn[way] == w->turn)
-        return false;
-    x->peer->turn[way] = w->turn;
-    return true;
-}
-
-static int
-move_some(struct wire *w, struct traffic *t, bool *moved, struct ddp_err *err)
-{
-    w->turn++;
-    while (t->outs_done < t->nouts && finished(&t->outs[t->outs_done]))
-        t->outs_done++;
-    for (size_t i = t->outs_done; i < t->nouts; i++) {
-        struct wire_xfer *x = &t->outs[i];
-        if (!its_turn(w, x, 0))
-            continue;
-        if (send_some(w, x, moved, err) != 0)
-            return -1;
-        count_done(x, &x->peer->sent);
-    }
-    while (t->ins_done < t->nins && finished(&t->ins[t->ins_done]))
-        t->ins_done++;
-    for (size_t i = t->ins_done; i < t->nins; i++) {
-        struct wire_xfer *x = &t->ins[i];
-        if (!its_turn(w, x, 1))
-            continue;
-        if (recv_some(w, x, moved, err) != 0)
-            return -1;
-        count_done(x, &x->peer->got);
-    }
-    return 0;
-}
-
-int wire_exchange_all(struct wire *w,
-                      struct wire_xfer *outs,
-                      size_t nouts,
-                      struct wire_xfer *ins,
-                      size_t nins,
-                      struct ddp_err *err)
-{
-    struct traffic t = {.outs = outs, .ins = ins, .nouts = nouts, .nins = nins};
-    for (;;) {
-        bool moved = false;
-        if (check_abort(w, err) != 0 || move_some(w, &t, &moved, err) != 0)
-            return -1;
-        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
-            w->moved_us = mono_now_us();
-        if (t.outs_done == nouts && t.ins_done == nins)
-            return 0;
-        if (!moved && wait_io(w, &t, err) != 0)
-            return -1;
-    }
-}
-
 int wire_exchange(struct wire *w,
                   struct wire_xfer *out,
                   struct wire_xfer *in,
                   struct ddp_err *err)
 {
-    return wire_exchange_all(w, out, 1, in, 1, err);
+    for (;;) {
+        bool moved = false;
+        if (check_abort(w, err) != 0)
+            return -1;
+        if (!finished(out) && send_some(w, out, &moved, err) != 0)
+            return -1;
+        if (!finished(in) && recv_some(w, in, &moved, err) != 0)
+            return -1;
+        if (moved && (w->gone != NULL || rt_stop_since_us() != MONO_NEVER))
+            w->moved_us = mono_now_us();
+        if (finished(out) && finished(in))
+            return 0;
+        if (!moved && wait_io(w, out, in, err) != 0)
+            return -1;
+    }
 }
 
 int wire_send(struct wire *w,
@@ -624,8 +515,6 @@ static int begin(struct wire *w, int64_t timeout_us, struct ddp_err *err)
     w->blame =
         blame_for(WIRE_FAILED, w->rank); /* unless something better comes */
     w->moved_us = mono_now_us();
-    w->noted = false;
-    memset(w->passed, 0, sizeof(w->passed));
     w->deadline_us = mono_after(w->moved_us, timeout_us);
     if (check_abort(w, err) != 0)
         return -1;
@@ -651,18 +540,15 @@ int wire_begin(struct wire *w,
                                  .kind = (uint16_t)call->kind,
                                  .dtype = (uint8_t)call->dtype,
                                  .op = (uint8_t)call->op,
-                                 .root = (uint32_t)call->peer};
+                                 .root = (uint32_t)call->root};
     return begin(w, timeout_us, err);
 }
 
-int wire_attend(struct wire *w,
-                enum wire_kind kind,
-                int64_t timeout_us,
-                struct ddp_err *err)
+int wire_attend(struct wire *w, int64_t timeout_us, struct ddp_err *err)
 {
     if (is_broken(w, err) != 0)
         return -1;
-    w->head = (struct wire_head){.seq = w->seq, .kind = (uint16_t)kind};
+    w->head = (struct wire_head){.seq = w->seq, .kind = WIRE_WAIT};
     return begin(w, timeout_us, err);
 }
 

@@ -24,11 +24,7 @@
 #include "worker_rt/fork.h"
 
 #define WIRE_PEERS_MAX (COMM_LINKS_MAX / COMM_LANES)
-_Static_assert(WIRE_PEERS_MAX >= COMM_MESH_MAX - 1, "a mesh fits");
-#define WIRE_CHUNK ((size_t)256 * 1024) /* at most by one system call */
-
-/* Ranks that a mesh can have, a bit each. */
-typedef uint64_t wire_ranks[COMM_MESH_MAX / 64];
+#define WIRE_CHUNK     ((size_t)256 * 1024) /* at most by one system call */
 
 /* How often a blocked rank looks for more than data: whether its peers are
  * silent, or in other calls. A second; a test makes it less. */
@@ -44,13 +40,7 @@ struct wire_peer {
         WIRE_GONE    /* it sent no blame: `blame` is ours about it */
     } state;
     struct wire_blame blame;
-    size_t have;            /* bytes of `blame` that have come */
-    struct wire_blame note; /* its last one; all zero: none */
-    wire_ranks chains;      /* the first ranks of those that came with it */
-    uint32_t sent;          /* sends between these two, that are done .. */
-    uint32_t got;           /* .. and receives */
-    unsigned turn[2]; /* of the wire, when it was last asked to take something,
-                       * and to give something */
+    size_t have; /* bytes of `blame` that have come */
 };
 
 struct wire {
@@ -71,10 +61,7 @@ struct wire {
     int64_t moved_us;       /* since then: when data last moved */
     int64_t asked_us;       /* when it was last asked which peers are silent */
     bool hurried;           /* blame_hurry was called for all */
-    bool noted;             /* in this call the peers have their notes .. */
-    wire_ranks passed;      /* .. and those chains of others */
     uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
-    unsigned turn;          /* counts passes over the transfers */
 };
 
 /*
@@ -127,14 +114,9 @@ int wire_begin(struct wire *w,
                int64_t timeout_us,
                struct ddp_err *err);
 
-/*
- * As wire_begin, for a call in which the other ranks need not take part (a
- * wait, sends and receives): it has no number among the collectives.
- */
-int wire_attend(struct wire *w,
-                enum wire_kind kind,
-                int64_t timeout_us,
-                struct ddp_err *err);
+/* As wire_begin, for a wait, in which the other ranks need not take part: it
+ * has no number among the collectives. */
+int wire_attend(struct wire *w, int64_t timeout_us, struct ddp_err *err);
 
 /*
  * Ends it and passes `rc` on. A failure (`err` says which) breaks the wire: the
@@ -149,15 +131,6 @@ struct wire_xfer wire_message(const struct wire *w,
                               void *data,
                               size_t len);
 
-/* Of a send or a receive, which was begun by wire_attend. */
-struct wire_xfer wire_between(const struct wire *w,
-                              struct wire_peer *peer,
-                              const struct comm_call *call);
-
-/* This rank found out that another one is in another call: what wire_end is to
- * tell the peers. */
-void wire_blame_conflict(struct wire *w);
-
 /*
  * Both directions at once, until both are done. Errors: PEER (the text names
  * the rank that is to blame, as far as it is known), ABORTED, TIMEOUT,
@@ -167,18 +140,6 @@ int wire_exchange(struct wire *w,
                   struct wire_xfer *out,
                   struct wire_xfer *in,
                   struct ddp_err *err);
-
-/*
- * The same for many, on which all goes on at once, but those to one peer after
- * each other, and those from it. Only a single one that comes in may combine.
- * With none of them it returns at once.
- */
-int wire_exchange_all(struct wire *w,
-                      struct wire_xfer *outs,
-                      size_t nouts,
-                      struct wire_xfer *ins,
-                      size_t nins,
-                      struct ddp_err *err);
 
 /* One direction, to or from a neighbour. */
 int wire_send(struct wire *w,
