@@ -217,7 +217,14 @@ static void act(void *ctx, const struct agent_action *a)
     struct loop *l = loop_of(ctx);
     switch (a->kind) {
     case AGENT_CONNECT:
-        rdzv_client_connect(l->client, a->target, a->which, a->within_ms);
+        rdzv_client_connect(l->client, a->target, a->which);
+        return;
+    case AGENT_LOOK:
+        rdzv_client_look(l->client, a->place, a->target, a->which, a->anew,
+                         a->msg);
+        return;
+    case AGENT_LOOK_OVER:
+        rdzv_client_look_over(l->client);
         return;
     case AGENT_DISCONNECT:
         rdzv_client_disconnect(l->client);
@@ -335,11 +342,8 @@ static void step(struct loop *l, struct agent_event *ev)
 static void on_connected(void *ctx)
 {
     struct loop *l = loop_of(ctx);
-    char peer[ADDR_TEXT_MAX];
     struct agent_event ev = {.kind = AGENT_CONNECTED,
-                             .peer = peer,
                              .own = rdzv_client_hosts(l->client)};
-    rdzv_client_peer_addr(l->client, peer);
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
     output_prepare(l->output); /* while the join is on its way */
@@ -361,7 +365,22 @@ static void on_disconnected(void *ctx, const char *why)
     step(loop_of(ctx), &ev);
 }
 
+/* Nothing that is still under way when the agent has ended matters. */
+static void on_seen(void *ctx, int place, const struct msg *answer)
+{
+    struct agent_event ev = {.kind = AGENT_SEEN, .place = place, .msg = answer};
+    step(loop_of(ctx), &ev);
+}
+
+static void on_unreached(void *ctx, const char *text)
+{
+    (void)loop_of(ctx);
+    log_warnx("%s", text);
+}
+
 static const struct rdzv_client_handler client_handler = {
+    .on_seen = on_seen,
+    .on_unreached = on_unreached,
     .on_connected = on_connected,
     .on_msg = on_msg,
     .on_disconnected = on_disconnected,

@@ -328,6 +328,7 @@ static bool is_act(const struct agent *a, const struct msg *m)
 
 static void on_msg(struct step *s, const struct msg *m)
 {
+    s->a->session.spoke_us = s->now_us;
     if (on_msg_of_any_server(s, m))
         return;
     if (!agent_obeys(s->a)) {
@@ -570,7 +571,7 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
                     .retry_at_us = MONO_NEVER,
                     .complain_at_us = MONO_NEVER,
                     .vain_told_us = MONO_NEVER,
-                    .given_up_at_us = MONO_NEVER,
+                    .judge_at_us = MONO_NEVER,
                     .pause_us = AGENT_PAUSE_FIRST_US,
                     .down_text = "no answer yet"},
         .vote = {.echoed_us = MONO_NEVER},
@@ -627,7 +628,7 @@ static void on_event(struct step *s, const struct agent_event *ev)
         on_start(s);
         return;
     case AGENT_CONNECTED:
-        agent_on_connected(s, ev->peer, ev->own);
+        agent_on_connected(s, ev->own);
         return;
     case AGENT_DISCONNECTED:
         if (s->a->hands_over)
@@ -637,6 +638,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
         return;
     case AGENT_MSG:
         on_msg(s, ev->msg);
+        return;
+    case AGENT_SEEN:
+        agent_on_seen(s, ev->place, ev->msg);
         return;
     case AGENT_WORKER_EXIT:
         agent_on_worker_exit(s, &ev->worker);
@@ -696,6 +700,7 @@ void agent_step(struct agent *a,
         return;
     check_lease(&s);
     on_event(&s, ev);
+    agent_search_go_on(&s);
     agent_check(a);
 }
 
@@ -708,6 +713,7 @@ int64_t agent_deadline(const struct agent *a)
         at_us = mono_min(at_us, a->farewell_at_us);
     at_us = mono_min(at_us, a->session.retry_at_us);
     at_us = mono_min(at_us, agent_silent_at_us(a));
+    at_us = mono_min(at_us, agent_search_at_us(a));
     if (a->alive > 0 && a->stop < AGENT_STOP_KILLED)
         at_us = mono_min(at_us, a->lease_until_us);
     if (a->session.state != AGENT_SESSION_HEARD) {

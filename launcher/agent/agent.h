@@ -66,8 +66,12 @@
  *    many places. There a server that answers is not enough: nothing that it
  *    says counts before its `office` of this epoch, or of a higher one, has
  *    come on this connection (session.obeyed). HEARD then means that it has
- *    acted, and a lease that stays away is worth as much as silence: the next
- *    place is tried after two answers that did not come.
+ *    acted, and a lease that stays away is worth as much as silence.
+ *
+ *    While no leader answers, the agent looks at all places beside its session
+ *    (session.looking, search.c): it asks each of them who leads the run
+ *    (`serves` without an address), and joins one once it knows enough. To
+ *    look is not to join: a server counts as its own those that have joined.
  *
  * 5. The vote in a run with failover (agent.vote.state): the newest round that
  *    it accepted. It is told to each server behind the join (`voted`), since
@@ -149,6 +153,8 @@ enum agent_event_kind {
     AGENT_CONNECTED,
     AGENT_DISCONNECTED,   /* also: a try to connect failed; text */
     AGENT_MSG,            /* msg */
+    AGENT_SEEN,           /* place: its server answers a look (msg), or it is
+                             not reached (NULL) */
     AGENT_WORKER_EXIT,    /* worker */
     AGENT_WORKER_HUNG,    /* worker, which lives; silent_us */
     AGENT_WORKER_ABORTED, /* worker, which has failed by what it said, and may
@@ -181,9 +187,9 @@ struct agent_event {
     enum agent_event_kind kind;
     int64_t now_us;
     const struct msg *msg;
+    int place;
     const char *text; /* why it is disconnected, or the node not fit */
-    const char *peer; /* CONNECTED: the address that answered, or NULL ... */
-    bool own;         /* ... and that is this launcher's own server */
+    bool own;         /* CONNECTED: to this launcher's own server */
     bool fit;
     struct agent_worker worker;
     int64_t silent_us; /* WORKER_HUNG: since its last progress */
@@ -202,8 +208,12 @@ struct agent_verdict {
 };
 
 enum agent_action_kind {
-    AGENT_CONNECT,    /* target, which, within_ms: the next event about it is
-                         CONNECTED or DISCONNECTED */
+    AGENT_CONNECT,   /* target, which: the next event about it is CONNECTED or
+                        DISCONNECTED */
+    AGENT_LOOK,      /* place, target, which, anew, msg: says that to the server
+                        there, on a connection beside the session, which stays
+                        open; SEEN follows. Also told again and again */
+    AGENT_LOOK_OVER, /* ends all of these connections */
     AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
                          no event for it. Also ends a try to connect */
     AGENT_SEND,       /* msg */
@@ -223,7 +233,8 @@ struct agent_action {
     enum agent_action_kind kind;
     const char *target; /* "ADDR:PORT", of a voter; "": an endpoint ... */
     int which;          /* ... of the list, counted from 0 */
-    int64_t within_ms;  /* the try is given up then; 0: it may take its time */
+    int place;          /* LOOK: a small number that SEEN tells again ... */
+    bool anew;          /* ... and that on a new connection */
     const struct msg *msg;
     const struct msg_world *world;
     enum msg_graceful graceful;
@@ -372,15 +383,12 @@ struct agent_vote {
 struct agent_session {
     enum agent_session_state state;
     bool obeyed; /* UP and HEARD: the server has shown its epoch */
-    char peer[CANDIDATES_HOST_MAX + 1]; /* its address, "": not known */
-    bool own; /* UP and HEARD: the server ends with this launcher */
+    bool own;    /* UP and HEARD: the server ends with this launcher */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
     int64_t sought_us;      /* the first try */
     int64_t down_since_us;  /* unless HEARD */
-    int64_t given_up_at_us; /* CONNECTING: its end, or MONO_NEVER */
-    int64_t dwell_us;       /* how long a server may give no lease if none is
-                               held */
+    int64_t tried_us;       /* when the last try to connect began */
     int64_t retry_at_us;    /* DOWN only */
     int64_t pause_us;       /* before the next try but one */
     int64_t complain_at_us;
@@ -389,8 +397,17 @@ struct agent_session {
     char down_text[256];
     char served[CANDIDATES_ADDR_MAX + 1]; /* the last place that served */
 
+    /* The search for a leader: see search.c. */
+    bool looking;
+    bool looks; /* connections for that may be open */
+    enum candidates_stage stage;
+    int look_turn;     /* how often it looked around, or at one of the places */
+    int64_t search_us; /* when that began */
+    int64_t judge_at_us; /* looking only */
+
     int64_t answered_us; /* when the server last answered a beat, or the
                             connection or the server's term began */
+    int64_t spoke_us;    /* when it last said anything */
     int64_t heard_seq;   /* of the last lease on this connection, -1: none */
     bool granted;        /* a lease, on this connection */
     char server[17];     /* the server that granted the last one, "": none */

@@ -3,8 +3,8 @@
  * events and what the server says, session.c is the session with the server,
  * tell.c what is said to it and to people, work.c the workers, end.c the run's
  * end, vote.c rounds and the authority over them, candidates.c where that may
- * be, state.c the state and what it can be. All of it is pure: see
- * launcher/agent/agent.h.
+ * be, search.c how it is found, state.c the state and what it can be. All of it
+ * is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H
@@ -60,16 +60,32 @@ void agent_send_beat(struct step *s);
 /* One more, for its news; the next one is due as before, so that the nodes of a
  * round do not all beat at the same time. */
 void agent_send_beat_between(struct step *s);
-/* `peer`: its address, or NULL; `own`: it is this launcher's own server. */
-void agent_on_connected(struct step *s, const char *peer, bool own);
+/* `own`: to this launcher's own server. */
+void agent_on_connected(struct step *s, bool own);
 void agent_on_disconnected(struct step *s, const char *why);
 /* Ends a connection that is of no use; the next try comes as after any other.
  */
 void agent_break_off(struct step *s, const char *why);
-/* ... and goes on to the next place, also while it connects. */
+/* The server there refuses this node: goes on to another place if there is one.
+ */
 void agent_go_elsewhere(struct step *s, const char *why);
-/* The place in hand gives no answer, or none that is of use. */
+/* Ends the connection, or the try, and goes to the place that is in hand by
+ * now, if `pause` after a pause. */
+void agent_go_there(struct step *s, const char *why, bool pause);
+/* Nothing comes from the place in hand. */
 void agent_take_silence(struct step *s);
+/* A search for a leader is on from now on, if there are several places; or
+ * over.
+ */
+void agent_seek(struct step *s);
+void agent_seek_over(struct agent *a);
+/* The voters' addresses, as in msg_voters.addrs. */
+void agent_learn_places(struct step *s, const char *addrs);
+/* The place to join by what is known, -1: none is known, or it does not look.
+ */
+int agent_found(const struct agent *a);
+/* Whether it has anything to say to a server. */
+bool agent_needs_session(const struct agent *a);
 /* Something came, so that a server is there. */
 void agent_hear(struct step *s);
 void agent_on_lease(struct step *s, const struct msg_lease *l);
@@ -78,8 +94,7 @@ void agent_on_lease(struct step *s, const struct msg_lease *l);
  * server. Without a round it waits for no more than join_timeout in all, but
  * looks for the next server for a lease. */
 int64_t agent_patient_until_us(const struct agent *a);
-/* When the connection, or the try to connect, counts as broken, since nothing
- * comes. */
+/* When the connection counts as broken, since nothing comes. */
 int64_t agent_silent_at_us(const struct agent *a);
 /* What is left of a lease when a round is over. */
 int64_t agent_short_lease_us(const struct agent *a);
@@ -88,6 +103,15 @@ void agent_complain(struct step *s);
 /* A server answers that cannot serve, and says why. True: it is time to tell
  * the user of it. */
 bool agent_is_answered_in_vain(struct step *s, const char *why);
+
+/* -- search.c -------------------------------------------------------------- */
+
+/* `answer` NULL: it is not reached. */
+void agent_on_seen(struct step *s, int place, const struct msg *answer);
+/* When the next thing of the search is due. */
+int64_t agent_search_at_us(const struct agent *a);
+/* Behind each event: begins a search, asks, goes where a leader is, ends it. */
+void agent_search_go_on(struct step *s);
 
 /* -- state.c --------------------------------------------------------------- */
 
@@ -103,6 +127,11 @@ int agent_ballot_order(const struct agent_ballot *x,
 /* The run's instance of the round that it accepted, or else holds; "": none, or
  * not known yet. */
 const char *agent_instance(const struct agent *a);
+/* Whether it accepted a round, so that it has a say in who leads. */
+bool agent_has_vote(const struct agent *a);
+/* Nobody counts on what it promised: it has accepted no round, and runs none.
+ */
+bool agent_is_free(const struct agent *a);
 /* Whether this agent's vote stands in `ids` (as in msg_voters.ids). */
 bool agent_is_among(const struct agent *a, const char *ids);
 

@@ -1,15 +1,19 @@
 /*
- * Happy path: the first endpoint serves, and nothing is ever tried but that. If
- * it is lost: one pass over all others, in order, from the one behind it.
+ * Happy path: the first endpoint serves, and nothing else is ever looked at. If
+ * it dies, the nodes ask all places. The endpoint refuses, the first voter's
+ * server answers: all join that one, which then has the promises that it needs,
+ * and leads.
  *
  * Failure modes:
- *   - The server's host is silent: a voter's address on the same host would be
- *     silent as well, and cost a part of the lease. It is left out of the first
- *     pass.
- *   - Nobody has the authority: home and visits, see the header.
- *   - Home takes no connection any more: the next one in the order that does is
- *     the new home; one that stands before home and answers takes its place.
- *   - Servers send it on in a circle: all but the first such order cost a
+ *   - The hosts next in the order are lost as well, and silent: nobody waits
+ *     for them one after the other. Once the others have had their time, the
+ *     first of those that answer is the place.
+ *   - Not every node reaches every place: the nodes may join different ones at
+ *     first. Each server knows how many voters look for a leader there, and
+ *     tells all of them; the nodes go to the place that most of them reach.
+ *   - The place that gave the last lease is no voter's: it stays in the order,
+ *     so that a node that was cut off finds it again.
+ *   - Servers send the node on in a circle: all but the first such order cost a
  *     pause.
  */
 #include "launcher/agent/candidates.h"
@@ -19,24 +23,13 @@
 
 #include "rendezvous/base/err.h"
 
-#define HOME_PATIENCE 4
-
-static void take(struct candidates *c, int at)
-{
-    c->at = at;
-    c->answered = false;
-    if (at < c->endpoints)
-        c->target[0] = '\0';
-    else
-        msg_set(c->target, c->addrs[at - c->endpoints]);
-}
+#define ASKED_IN_VAIN 3
+#define NAMED_MAX     4
 
 void candidates_init(struct candidates *c, int endpoints)
 {
-    ddp_assert(endpoints >= 1);
+    ddp_assert(endpoints >= 1 && endpoints <= CANDIDATES_ENDPOINTS_MAX);
     *c = (struct candidates){.endpoints = endpoints};
-    take(c, 0);
-    candidates_served(c);
 }
 
 /* -- addresses ------------------------------------------------------------- */
@@ -66,187 +59,261 @@ bool candidates_is_addr(const char *addr)
     return *p == '\0' && port >= 1 && port <= 65535;
 }
 
-/* The number of a voter's address, -1: it is none. */
+/* The place with that address, -1: none has it. */
 static int find(const struct candidates *c, const char *addr)
 {
-    for (int i = 0; i < c->voters; i++)
+    for (int i = 0; i < c->others; i++)
         if (strcmp(c->addrs[i], addr) == 0)
             return c->endpoints + i;
     return -1;
 }
 
-void candidates_learn(struct candidates *c, const char *addrs)
+static int add(struct candidates *c, const char *addr)
+{
+    ddp_assert(c->others <= MSG_VOTERS_MAX);
+    msg_set(c->addrs[c->others], addr);
+    return c->endpoints + c->others++;
+}
+
+/* It takes the place of the last one that was in no list. */
+static int add_unlisted(struct candidates *c, const char *addr)
+{
+    if (c->unlisted)
+        c->others--;
+    c->unlisted = true;
+    return add(c, addr);
+}
+
+/* The place with that address, which is in the order from now on. */
+static int keep(struct candidates *c, const char *addr)
+{
+    int place = find(c, addr);
+    return place >= 0 ? place : add_unlisted(c, addr);
+}
+
+static void read_addrs(struct candidates *c, const char *addrs)
 {
     char one[CANDIDATES_ADDR_MAX + 1];
-    c->voters = 0;
-    while (*addrs != '\0' && c->voters < MSG_VOTERS_MAX) {
+    while (*addrs != '\0' && c->others < MSG_VOTERS_MAX) {
         size_t len = strcspn(addrs, " ");
         if (len < sizeof(one)) {
             memcpy(one, addrs, len);
             one[len] = '\0';
             if (candidates_is_addr(one) && find(c, one) < 0)
-                msg_set(c->addrs[c->voters++], one);
+                (void)add(c, one);
         }
         addrs += len;
         addrs += strspn(addrs, " ");
     }
-    if (c->target[0] != '\0')
-        c->at = find(c, c->target);
-    candidates_served(c); /* numbers of before mean nothing any more */
+}
+
+static bool is_same_list(const struct candidates *a, const struct candidates *b)
+{
+    if (a->others != b->others || a->unlisted != b->unlisted)
+        return false;
+    for (int i = 0; i < a->others; i++)
+        if (strcmp(a->addrs[i], b->addrs[i]) != 0)
+            return false;
+    return true;
+}
+
+bool candidates_learn(struct candidates *c, const char *addrs)
+{
+    struct candidates was = *c;
+    const char *target = candidates_target(&was);
+    c->others = 0;
+    c->unlisted = false;
+    read_addrs(c, addrs);
+    if (was.unlisted)
+        (void)keep(c, was.addrs[was.others - 1]);
+    if (target[0] != '\0')
+        c->at = keep(c, target);
+    if (is_same_list(c, &was))
+        return false;
+    candidates_forget(c);
+    return true;
 }
 
 int candidates_count(const struct candidates *c)
 {
-    return c->endpoints + c->voters;
+    return c->endpoints + c->others;
+}
+
+bool candidates_has_voters(const struct candidates *c)
+{
+    return c->others > (c->unlisted ? 1 : 0);
+}
+
+int candidates_at(const struct candidates *c)
+{
+    return c->at;
+}
+
+const char *candidates_addr(const struct candidates *c, int place)
+{
+    ddp_assert(place >= 0 && place < candidates_count(c));
+    return place < c->endpoints ? "" : c->addrs[place - c->endpoints];
 }
 
 const char *candidates_target(const struct candidates *c)
 {
-    return c->target;
+    return candidates_addr(c, c->at);
 }
 
 int candidates_which(const struct candidates *c)
 {
-    return c->target[0] == '\0' ? c->at : 0;
+    return c->at < c->endpoints ? c->at : 0;
 }
 
-/* -- what became of it ----------------------------------------------------- */
+/* -- the place in hand ----------------------------------------------------- */
 
-void candidates_answered(struct candidates *c)
+void candidates_take(struct candidates *c, int place)
 {
-    c->answered = true;
-    if (c->at >= 0 && (c->home < 0 || c->at < c->home))
-        c->home = c->at;
+    ddp_assert(place >= 0 && place < candidates_count(c));
+    c->at = place;
 }
 
 void candidates_served(struct candidates *c)
 {
     c->moves = 0;
-    c->lost = c->walked = c->at;
-    c->left = candidates_count(c) - (c->at >= 0 ? 1 : 0);
-    c->again = false;
-    c->home = -1;
-    c->visited = c->at;
-    c->silent[0] = '\0';
 }
 
-void candidates_silent(struct candidates *c, const char *host)
-{
-    (void)snprintf(c->silent, sizeof(c->silent), "%s", host); /* else none is
-                                                                 left out */
-}
-
-void candidates_moved(struct candidates *c, const char *addr)
+bool candidates_moved(struct candidates *c, const char *addr)
 {
     ddp_assert(candidates_is_addr(addr));
-    msg_set(c->moved, addr);
+    c->at = keep(c, addr);
+    c->seen[c->at] = (struct candidates_seen){.state = CANDIDATES_UNSEEN};
+    return c->moves++ > 0;
 }
 
-/* -- the next one ---------------------------------------------------------- */
+/* -- a search -------------------------------------------------------------- */
 
-static bool is_left_out(const struct candidates *c, int at)
+void candidates_forget(struct candidates *c)
 {
-    if (c->again || at < c->endpoints || c->silent[0] == '\0')
-        return false;
-    const char *addr = c->addrs[at - c->endpoints];
-    size_t len = host_len(addr);
-    return strlen(c->silent) == len && strncmp(c->silent, addr, len) == 0;
+    memset(c->seen, 0, sizeof(c->seen));
 }
 
-static int behind(const struct candidates *c, int at)
+void candidates_ask(struct candidates *c, int place)
 {
-    return (at + 1) % candidates_count(c);
+    ddp_assert(place >= 0 && place < candidates_count(c));
+    if (c->seen[place].asked++ >= ASKED_IN_VAIN)
+        c->seen[place].state = CANDIDATES_FAILED;
 }
 
-static bool is_to_return(const struct candidates *c)
+void candidates_saw(struct candidates *c,
+                    int place,
+                    const struct candidates_seen *seen)
 {
-    return !c->again && c->answered && c->lost >= 0 && c->at != c->lost;
+    ddp_assert(place >= 0 && place < candidates_count(c));
+    bool barred = c->seen[place].barred && seen->state != CANDIDATES_LEADS;
+    c->seen[place] = *seen;
+    c->seen[place].barred = barred;
+    if (barred)
+        c->seen[place].state = CANDIDATES_FAILED;
 }
 
-/* The next one of the pass, or -1 if that is over. */
-static int next_of_pass(struct candidates *c)
+void candidates_failed(struct candidates *c, int place)
 {
-    if (is_to_return(c))
-        return c->lost;
-    while (c->left > 0) {
-        c->left--;
-        c->walked = behind(c, c->walked);
-        if (!is_left_out(c, c->walked))
-            return c->walked;
+    const struct candidates_seen failed = {.state = CANDIDATES_FAILED};
+    candidates_saw(c, place, &failed);
+}
+
+void candidates_bar(struct candidates *c, int place)
+{
+    candidates_failed(c, place);
+    c->seen[place].barred = true;
+}
+
+static bool has_higher_term(const struct candidates_seen *x,
+                            const struct candidates_seen *y)
+{
+    return x->term > y->term ||
+           (x->term == y->term && strcmp(x->id, y->id) > 0);
+}
+
+static int find_leader(const struct candidates *c)
+{
+    int best = -1;
+    for (int i = 0; i < candidates_count(c); i++)
+        if (c->seen[i].state == CANDIDATES_LEADS &&
+            (best < 0 || has_higher_term(&c->seen[i], &c->seen[best])))
+            best = i;
+    return best;
+}
+
+static int find_most_reached(const struct candidates *c)
+{
+    int best = -1;
+    for (int i = 0; i < candidates_count(c); i++)
+        if (c->seen[i].state == CANDIDATES_ANSWERS &&
+            (best < 0 || c->seen[i].reached > c->seen[best].reached))
+            best = i;
+    return best;
+}
+
+/* `waits`: one before it that may still answer is waited for. */
+static int find_first(const struct candidates *c, bool waits)
+{
+    for (int i = 0; i < candidates_count(c); i++) {
+        if (c->seen[i].state == CANDIDATES_ANSWERS)
+            return i;
+        if (waits && c->seen[i].state == CANDIDATES_UNSEEN)
+            return -1;
     }
     return -1;
 }
 
-/* All are tried once more, those on the silent host as well. */
-static int next_pass(struct candidates *c)
+int candidates_choose(const struct candidates *c, enum candidates_stage stage)
 {
-    c->left = candidates_count(c);
-    c->silent[0] = '\0';
-    return next_of_pass(c);
+    int place = find_leader(c);
+    if (place >= 0)
+        return place;
+    return stage == CANDIDATES_COUNTED
+               ? find_most_reached(c)
+               : find_first(c, stage == CANDIDATES_WAITS);
 }
 
-static int next_visit(struct candidates *c)
+static bool is_unreached(const struct candidates *c, int place)
 {
-    c->visited = behind(c, c->visited);
-    if (c->visited == c->home)
-        c->visited = behind(c, c->visited);
-    return c->visited;
+    const struct candidates_seen *seen = &c->seen[place];
+    return seen->state == CANDIDATES_UNSEEN ||
+           (seen->state == CANDIDATES_FAILED && !seen->barred);
 }
 
-static int pick(struct candidates *c, bool leased)
+/* What does not fit is left out. */
+static void append(char *text, size_t size, const char *more)
 {
-    if (!c->again) {
-        int at = next_of_pass(c);
-        if (at < 0 && leased)
-            at = next_pass(c);
-        if (at >= 0)
-            return at;
-        c->again = true;
-        c->visited = candidates_count(c) - 1; /* before the first */
-        return c->home >= 0 ? c->home : behind(c, c->at);
+    size_t used = strlen(text), len = strlen(more);
+    if (used + len < size)
+        memcpy(text + used, more, len + 1);
+}
+
+int candidates_unreached(const struct candidates *c, char *text, size_t size)
+{
+    char number[24];
+    int n = 0;
+    text[0] = '\0';
+    for (int i = 0; i < candidates_count(c); i++) {
+        const char *addr = candidates_addr(c, i);
+        if (!is_unreached(c, i) || n++ >= NAMED_MAX)
+            continue;
+        (void)snprintf(number, sizeof(number), /* fits */
+                       c->endpoints == 1 ? "the endpoint" : "endpoint %d",
+                       i + 1);
+        append(text, size, n > 1 ? ", " : "");
+        append(text, size, addr[0] != '\0' ? addr : number);
     }
-    if (c->at == c->home && !c->answered)
-        c->home = -1; /* it is gone */
-    if (c->home >= 0 && c->at != c->home)
-        return c->home;
-    return c->home >= 0 ? next_visit(c) : behind(c, c->at);
-}
-
-bool candidates_next(struct candidates *c, bool leased)
-{
-    if (c->moved[0] != '\0') {
-        msg_set(c->target, c->moved);
-        c->moved[0] = '\0';
-        c->answered = false;
-        c->at = find(c, c->target);
-        return c->moves++ > 0;
-    }
-    struct candidates was = *c;
-    take(c, pick(c, leased));
-    candidates_check(c);
-    if (is_to_return(&was) && !c->again)
-        return false;
-    return c->again ? !was.again || c->at <= was.at : c->walked <= was.walked;
-}
-
-bool candidates_are_tried(const struct candidates *c)
-{
-    return c->again;
-}
-
-int candidates_patience(const struct candidates *c)
-{
-    return c->again && c->at >= 0 && c->at == c->home ? HOME_PATIENCE : 1;
+    (void)snprintf(number, sizeof(number), /* fits */ " and %d more",
+                   n - NAMED_MAX);
+    if (n > NAMED_MAX)
+        append(text, size, number);
+    return n;
 }
 
 void candidates_check(const struct candidates *c)
 {
-    int n = candidates_count(c);
-    ddp_assert(c->endpoints >= 1);
-    ddp_assert(c->left >= 0 && c->left <= n);
-    ddp_assert(c->voters >= 0 && c->voters <= MSG_VOTERS_MAX);
-    ddp_assert(c->at >= -1 && c->at < n);
-    ddp_assert(c->home >= -1 && c->home < n);
-    ddp_assert(c->at < 0 || (c->target[0] == '\0') == (c->at < c->endpoints));
-    ddp_assert(c->at >= 0 || c->target[0] != '\0');
+    ddp_assert(c->endpoints >= 1 && c->endpoints <= CANDIDATES_ENDPOINTS_MAX);
+    ddp_assert(c->others >= (c->unlisted ? 1 : 0));
+    ddp_assert(c->others <= MSG_VOTERS_MAX + (c->unlisted ? 1 : 0));
+    ddp_assert(c->at >= 0 && c->at < candidates_count(c));
 }

@@ -1,92 +1,118 @@
 /*
- * launcher/agent/candidates: where a run may be served, and whom to try next.
- * Pure: it knows neither time nor sockets.
+ * launcher/agent/candidates: the places where a run may be served, and which of
+ * them a launcher joins. Pure: it knows neither time nor sockets.
  *
- * The order is the same on every node, so that the nodes that lost their server
- * meet at the next one: the endpoints of the list, then the addresses of the
- * voters, as the server told them. From the one in hand candidates_next goes
- * on to the one behind it, and from the last back to the first. Behind each one
- * that answers, but has not the authority, stands the lost one once more: if
- * the others did not come, it is perhaps there for them.
+ * The order is the same on every node, so that the nodes that lost their leader
+ * meet at one place: the endpoints of the list, then the addresses of the
+ * voters, as the leader told them; last the place that was in hand, if it is in
+ * neither. A launcher whose leader does not answer asks all places at once what
+ * they know (candidates_saw). candidates_choose says what follows:
  *
- * So it goes while a lease is held. Later, after one pass without a server that
- * has the authority, the nodes are no longer in step. Then there is a home: the
- * first one, in this order, that takes connections. A node is there most of the
- * time (candidates_patience), and visits one of the others between two stays,
- * each in its turn, from the first endpoint on, which knows best where the run
- * is. So those that reach the same first one meet there, and one that only some
- * reach is found as well.
+ *   1. a place that leads: of several the one with the highest term;
+ *   2. else the first place in the order that answers, once those before it
+ *      have failed or have had their time to answer;
+ *   3. and if no leader comes of that, the place that most voters reach, since
+ *      a majority can meet there if it can meet anywhere; of several the first
+ *      in the order.
  */
 #ifndef LAUNCHER_AGENT_CANDIDATES_H
 #define LAUNCHER_AGENT_CANDIDATES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "rendezvous/proto/msg.h"
 
-#define CANDIDATES_ADDR_MAX 72 /* of msg_moved.addr */
-#define CANDIDATES_HOST_MAX 64
+#define CANDIDATES_ADDR_MAX      72 /* of msg_moved.addr */
+#define CANDIDATES_HOST_MAX      64
+#define CANDIDATES_ENDPOINTS_MAX 16
+#define CANDIDATES_MAX           (CANDIDATES_ENDPOINTS_MAX + MSG_VOTERS_MAX + 1)
 
-/* The caller's storage; the fields are the unit's own. */
+enum candidates_state {
+    CANDIDATES_UNSEEN,  /* no answer yet */
+    CANDIDATES_FAILED,  /* refused, or the connection broke */
+    CANDIDATES_ANSWERS, /* a server is there, and does not lead */
+    CANDIDATES_LEADS,
+};
+
+/* What a place answered. */
+struct candidates_seen {
+    enum candidates_state state;
+    int64_t term; /* LEADS: its leader's term ... */
+    char id[MSG_VOTER_LEN + 1];
+    int reached; /* voters that look for a leader there, as its server knows */
+    int asked;   /* so often since it answered */
+    bool barred; /* it refused this node: unless it leads it has failed */
+};
+
+/* The caller's storage; the fields are the unit's own. Places are counted from
+ * 0, in the order above. */
 struct candidates {
     int endpoints;
-    int voters;
-    char addrs[MSG_VOTERS_MAX][CANDIDATES_ADDR_MAX + 1]; /* of the voters */
-
-    int at; /* in hand: its number, voters behind endpoints; -1: `target` is in
-               no list (any more) */
-    char target[CANDIDATES_ADDR_MAX + 1]; /* of that in hand, "": an endpoint */
-    char moved[CANDIDATES_ADDR_MAX + 1];  /* where to go next, "": nowhere */
-
-    /* Since the last server that had the authority: */
-    int moves;     /* how often a server sent it on */
-    int lost;      /* that one; -1: it is in no list */
-    int walked;    /* how far the pass is */
-    int left;      /* ... and what is left of it */
-    bool again;    /* the passes are over */
-    bool answered; /* the one in hand took the connection */
-    int home;      /* -1: none answered yet */
-    int visited;   /* the last one besides home */
-    char silent[CANDIDATES_HOST_MAX + 1]; /* what is on that host is left out of
-                                             the first pass; "": none */
+    int others; /* ... and so many addresses behind them */
+    char addrs[MSG_VOTERS_MAX + 1][CANDIDATES_ADDR_MAX + 1];
+    bool unlisted; /* the last of `addrs` is no voter's */
+    int at;        /* the place in hand */
+    int moves;     /* how often a server sent it on since it had a lease */
+    struct candidates_seen seen[CANDIDATES_MAX];
 };
 
 /* The first of `endpoints` (at least 1) is in hand. */
 void candidates_init(struct candidates *c, int endpoints);
 
 /* The voters' addresses, as in msg_voters.addrs; they take the place of those
- * known. What is no address is left out. The one in hand stays. */
-void candidates_learn(struct candidates *c, const char *addrs);
+ * known. What is no address is left out. The place in hand stays in hand, and
+ * in the order. True: the list has changed; what was seen is forgotten. */
+bool candidates_learn(struct candidates *c, const char *addrs);
 
 /* "ADDR:PORT" with a port from 1 to 65535, and short enough. */
 bool candidates_is_addr(const char *addr);
 
 int candidates_count(const struct candidates *c);
-/* What is in hand: "ADDR:PORT", or "" and the number of an endpoint. */
+bool candidates_has_voters(const struct candidates *c);
+int candidates_at(const struct candidates *c); /* the place in hand */
+/* "ADDR:PORT" of a place, or "": it is the endpoint of that number. */
+const char *candidates_addr(const struct candidates *c, int place);
+/* The same of the place in hand, and which endpoint that is; 0: none. */
 const char *candidates_target(const struct candidates *c);
 int candidates_which(const struct candidates *c);
 
-/* It took the connection. */
-void candidates_answered(struct candidates *c);
-/* It has the authority: what was tried before is forgotten. */
+/* That place is in hand. */
+void candidates_take(struct candidates *c, int place);
+/* It gave a lease. */
 void candidates_served(struct candidates *c);
-/* It fell silent, and `host`, its address, is likely dead; "": not known. */
-void candidates_silent(struct candidates *c, const char *host);
-/* It says that the run is served at `addr` (candidates_is_addr): that is the
- * next one. */
-void candidates_moved(struct candidates *c, const char *addr);
+/* A server says that the run is served at `addr` (candidates_is_addr): that
+ * place is in hand. True: it is not the first one to say so since the last
+ * lease; a pause is due before the place is tried. */
+bool candidates_moved(struct candidates *c, const char *addr);
 
-/* Takes the next one in hand; `leased`: a lease is held. True: it went back in
- * the order, or was sent on more than once; a pause is due before it is tried.
- */
-bool candidates_next(struct candidates *c, bool leased);
+/* -- a search -------------------------------------------------------------- */
 
-/* Each was tried since the last one that had the authority. */
-bool candidates_are_tried(const struct candidates *c);
+/* Nothing is seen yet. */
+void candidates_forget(struct candidates *c);
+/* A place is asked. The last of several that it did not answer counts as
+ * failed: it may have fallen silent since. */
+void candidates_ask(struct candidates *c, int place);
+void candidates_saw(struct candidates *c,
+                    int place,
+                    const struct candidates_seen *seen);
+void candidates_failed(struct candidates *c, int place);
+/* Its server refuses this node, for the rest of the search. */
+void candidates_bar(struct candidates *c, int place);
 
-/* How long to stay at the one in hand without a lease, in quarters of a
- * heartbeat. */
-int candidates_patience(const struct candidates *c);
+/* Names places that do not answer, for people, as far as `size` allows:
+ * "10.0.0.2:4012, 10.0.0.3:4012 and 2 more". Returns how many they are. */
+int candidates_unreached(const struct candidates *c, char *text, size_t size);
+
+/* How far the search is. */
+enum candidates_stage {
+    CANDIDATES_WAITS,   /* places may still answer */
+    CANDIDATES_SETTLED, /* each of them has had its time */
+    CANDIDATES_COUNTED, /* ... and was asked again since: `reached` counts */
+};
+
+/* The place to join (see above), -1: none is known yet. */
+int candidates_choose(const struct candidates *c, enum candidates_stage stage);
 
 /* Asserts that the fields fit together. */
 void candidates_check(const struct candidates *c);

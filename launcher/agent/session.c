@@ -9,18 +9,15 @@
  *   - A try to connect fails: the next one after a pause, which doubles.
  *   - Nobody listens (refused): nothing follows. It may be a firewall that
  *     answers for a server that lives.
- *   - Connected, but no answer: something else listens there, or the server is
- *     frozen. Broken off after heartbeat_timeout (agent_silent_at_us).
+ *   - Connected, but nothing comes: something else listens there, or the server
+ *     is frozen. Broken off after heartbeat_timeout (agent_silent_at_us).
  *   - The server has no room for this member: as if nobody had answered.
  *   - The connection breaks: the next try at once if it had worked for a
  *     while, else after the pause.
  *
- * If there are several places where the run may be served (candidates.h), a
- * failed try goes on to the next of them at once, and pauses only from the last
- * back to the first. A connection that breaks is tried at the same place once.
- * In a run with failover two answers that stay away are enough to go on to the
- * next place, and a try to connect is given up soon while a lease is held: the
- * nodes have to meet at another server before their leases are over.
+ * If there are several places where the run may be served, the agent looks at
+ * all of them while the leader does not answer (search.c). A connection that
+ * breaks is tried at the same place once, meanwhile.
  */
 #include "launcher/agent/agent_priv.h"
 
@@ -34,9 +31,6 @@
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
 #define BEATS_PER_LEASE   5
-#define SILENT_HALVES     5  /* of the time between two beats */
-#define TRY_MS_MIN        50 /* to connect */
-#define RESEND_US         (250 * MONO_MS)
 
 /* -- beats and leases ------------------------------------------------------ */
 
@@ -83,39 +77,19 @@ int64_t agent_short_lease_us(const struct agent *a)
 
 /* -- the connection -------------------------------------------------------- */
 
-/* A voter whose lease runs: the nodes have to meet elsewhere before it is over
- * if their server is lost. Others have time. */
-static bool is_in_a_hurry(const struct agent *a, int64_t at_us)
-{
-    return a->vote.state != AGENT_VOTE_NONE && a->lease_until_us > at_us;
-}
-
-/* How long a try may take; 0: as long as the shell gives it. */
-static int64_t try_ms(const struct step *s)
-{
-    const struct agent *a = s->a;
-    if (candidates_count(&a->candidates) == 1 || !is_in_a_hurry(a, s->now_us))
-        return 0;
-    int64_t ms = beat_every_us(a) / MONO_MS;
-    return ms > TRY_MS_MIN ? ms : TRY_MS_MIN;
-}
-
 void agent_connect_now(struct step *s)
 {
     struct agent *a = s->a;
     const char *target = candidates_target(&a->candidates);
-    int64_t within_ms = try_ms(s);
     ddp_assert(a->session.state == AGENT_SESSION_DOWN);
     a->session.state = AGENT_SESSION_CONNECTING;
     a->session.retry_at_us = MONO_NEVER;
-    a->session.given_up_at_us =
-        within_ms > 0 ? mono_after(s->now_us, within_ms * MONO_MS) : MONO_NEVER;
+    a->session.tried_us = s->now_us;
     agent_note(s, NOTE_connecting, "%s", target);
     struct agent_action action = {
         .kind = AGENT_CONNECT,
         .target = target,
         .which = candidates_which(&a->candidates),
-        .within_ms = within_ms,
     };
     agent_emit(s, &action);
 }
@@ -131,8 +105,7 @@ static int64_t bearable_us(const struct agent *a)
 /* Neither a member nor a spare, and nobody counts on its vote. */
 static bool has_no_round(const struct agent *a)
 {
-    return a->round.evidence == AGENT_NO_ROUND &&
-           a->vote.state == AGENT_VOTE_NONE;
+    return a->round.evidence == AGENT_NO_ROUND && !agent_has_vote(a);
 }
 
 int64_t agent_patient_until_us(const struct agent *a)
@@ -178,7 +151,7 @@ static void schedule_retry(struct step *s)
 /* An agent that was refused or gave up has nothing to say any more. One that
  * knows of the final end could only bring the run back to a server without
  * memory. */
-static bool needs_session(const struct agent *a)
+bool agent_needs_session(const struct agent *a)
 {
     switch (a->known) {
     case AGENT_END_UNKNOWN:
@@ -199,25 +172,70 @@ static void end_alone(struct step *s)
     struct agent *a = s->a;
     int64_t at_us = mono_after(a->session.down_since_us, 2 * heartbeat_us(a));
     if (a->known != AGENT_END_HELD || !agent_has_failover(a) ||
-        !candidates_are_tried(&a->candidates))
+        !a->session.looking || a->session.stage == CANDIDATES_WAITS)
         return;
     a->farewell_at_us =
         mono_min(a->farewell_at_us, at_us > s->now_us ? at_us : s->now_us);
 }
 
-/* The place in hand is of no use; the next one may be. */
+/* -- places ---------------------------------------------------------------- */
+
+static void begin_search(struct step *s)
+{
+    struct agent *a = s->a;
+    candidates_forget(&a->candidates);
+    a->session.looking = true;
+    a->session.stage = CANDIDATES_WAITS;
+    a->session.look_turn = 0;
+    a->session.search_us = a->session.judge_at_us = s->now_us;
+}
+
+void agent_seek(struct step *s)
+{
+    const struct agent *a = s->a;
+    if (!a->session.looking && candidates_count(&a->candidates) > 1 &&
+        agent_needs_session(a))
+        begin_search(s);
+}
+
+void agent_seek_over(struct agent *a)
+{
+    a->session.looking = false;
+    a->session.judge_at_us = MONO_NEVER;
+}
+
+void agent_learn_places(struct step *s, const char *addrs)
+{
+    struct agent *a = s->a;
+    if (candidates_learn(&a->candidates, addrs) && a->session.looking)
+        begin_search(s);
+}
+
+int agent_found(const struct agent *a)
+{
+    return a->session.looking
+               ? candidates_choose(&a->candidates, a->session.stage)
+               : -1;
+}
+
+/* The place in hand is of no use; another one may be. If none is known to be,
+ * the same one is tried again after a pause. */
 static void try_next(struct step *s)
 {
     struct agent *a = s->a;
-    if (!needs_session(a))
+    struct candidates *c = &a->candidates;
+    if (!agent_needs_session(a))
         return;
-    bool leased = a->known != AGENT_END_HELD && is_in_a_hurry(a, s->now_us);
-    bool pause = candidates_next(&a->candidates, leased);
+    agent_seek(s);
+    candidates_failed(c, candidates_at(c));
     end_alone(s);
-    if (pause)
+    int place = agent_found(a);
+    if (place < 0) {
         schedule_retry(s);
-    else
-        agent_connect_now(s);
+        return;
+    }
+    candidates_take(c, place);
+    agent_connect_now(s);
 }
 
 static void tell_loss(struct step *s, const char *why)
@@ -243,7 +261,6 @@ static bool lose_connection(struct step *s, const char *why)
     a->session.state = AGENT_SESSION_DOWN;
     a->session.obeyed = false;
     a->session.beat_at_us = MONO_NEVER;
-    a->session.given_up_at_us = MONO_NEVER;
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
                    why);
     if (worked) {
@@ -259,10 +276,11 @@ void agent_on_disconnected(struct step *s, const char *why)
     struct agent *a = s->a;
     bool worked = lose_connection(s, why);
     /* A connection that broke off soon may do so again and again. */
-    if (worked && needs_session(a) &&
+    if (worked && agent_needs_session(a) &&
         s->now_us - a->session.heard_since_us >= beat_every_us(a)) {
         a->session.pause_us = AGENT_PAUSE_FIRST_US;
         agent_connect_now(s);
+        agent_seek(s);
     } else {
         try_next(s);
     }
@@ -280,47 +298,44 @@ void agent_break_off(struct step *s, const char *why)
     agent_on_disconnected(s, why);
 }
 
-void agent_go_elsewhere(struct step *s, const char *why)
+static void leave_place(struct step *s, const char *why)
 {
+    if (s->a->session.state == AGENT_SESSION_DOWN)
+        return;
     disconnect(s);
     if (lose_connection(s, why))
         s->a->session.pause_us = AGENT_PAUSE_FIRST_US;
+}
+
+void agent_go_elsewhere(struct step *s, const char *why)
+{
+    struct candidates *c = &s->a->candidates;
+    leave_place(s, why);
+    agent_seek(s);
+    candidates_bar(c, candidates_at(c));
     try_next(s);
+}
+
+void agent_go_there(struct step *s, const char *why, bool pause)
+{
+    leave_place(s, why);
+    if (!agent_needs_session(s->a))
+        return;
+    if (pause)
+        schedule_retry(s);
+    else
+        agent_connect_now(s);
 }
 
 void agent_take_silence(struct step *s)
 {
-    struct agent *a = s->a;
-    if (candidates_count(&a->candidates) == 1 &&
-        candidates_target(&a->candidates)[0] == '\0') {
-        agent_break_off(s, "no answer");
-        return;
-    }
-    if (agent_is_open(a)) /* the time that it took was a pause */
-        a->session.pause_us = AGENT_PAUSE_FIRST_US;
-    if (a->session.state == AGENT_SESSION_HEARD)
-        candidates_silent(&a->candidates, a->session.peer);
-    if (a->session.state == AGENT_SESSION_UP) {
-        char why[sizeof(a->session.down_text)]; /* what it is told by now */
-        (void)snprintf(why, sizeof(why), "%s", a->session.down_text);
-        agent_go_elsewhere(s, why);
-        return;
-    }
-    agent_go_elsewhere(s, "no answer");
-}
-
-/* How long the new connection may bring no lease, if none is held. The nodes of
- * a run are to meet: so they stay for times that differ. */
-static int64_t dwell_us(struct agent *a)
-{
-    int64_t us = heartbeat_us(a);
-    if (!agent_has_failover(a))
-        return us;
-    us = us / 4 * candidates_patience(&a->candidates);
-    if (us < RESEND_US)
-        us = RESEND_US;
-    return us - us / 4 +
-           rng_below(&a->rng, (uint32_t)(us / 2 / MONO_MS) + 1) * MONO_MS;
+    const struct agent *a = s->a;
+    char why[sizeof(a->session.down_text)]; /* what it is told by now */
+    bool said = a->session.state == AGENT_SESSION_UP &&
+                candidates_count(&a->candidates) > 1;
+    (void)snprintf(why, sizeof(why), "%s",
+                   said ? a->session.down_text : "no answer");
+    agent_break_off(s, why);
 }
 
 static void say_what_counts(struct step *s)
@@ -343,24 +358,19 @@ static void say_what_counts(struct step *s)
         agent_send_done(s);
 }
 
-void agent_on_connected(struct step *s, const char *peer, bool own)
+void agent_on_connected(struct step *s, bool own)
 {
     struct agent *a = s->a;
     ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
     a->session.state = AGENT_SESSION_UP;
-    a->session.given_up_at_us = MONO_NEVER;
     a->session.own = own;
-    (void)snprintf(a->session.peer, sizeof(a->session.peer), "%s",
-                   peer == NULL ? "" : peer);
     (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
                    own ? "the server of this launcher does not lead the run yet"
                        : "a program listens on that port, but does not answer "
                          "as a rendezvous does");
-    candidates_answered(&a->candidates);
     a->session.heard_seq = -1;
     a->session.granted = false;
-    a->session.answered_us = s->now_us;
-    a->session.dwell_us = dwell_us(a);
+    a->session.answered_us = a->session.spoke_us = s->now_us;
     a->session.beat_sent_us[0] = s->now_us;
     a->session.beat_seq = 0;
     a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
@@ -456,6 +466,7 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
         return;
     a->session.answered_us = s->now_us;
     a->session.heard_seq = l->seq;
+    agent_seek_over(a);
     a->vote.echoed_us = s->now_us;
     a->vote.long_ms = l->long_ms;
     if (agent_is_member(a))
@@ -498,46 +509,14 @@ bool agent_is_answered_in_vain(struct step *s, const char *why)
     return true;
 }
 
-/* If the heartbeat is short that is less than the time in which TCP sends a
- * lost segment again, which is waited for if the lease is long enough. */
-static int64_t with_resend_us(const struct agent *a, int64_t us)
-{
-    int64_t least_us = mono_min(RESEND_US, heartbeat_us(a) * 2 / 5);
-    return us > least_us ? us : least_us;
-}
-
-/* The third beat is not waited for. */
-static int64_t short_silence_us(const struct agent *a)
-{
-    return with_resend_us(a, beat_every_us(a) * SILENT_HALVES / 2);
-}
-
-/* The others come within one beat, if they come. */
-static int64_t short_dwell_us(const struct agent *a)
-{
-    return with_resend_us(a, 2 * beat_every_us(a));
-}
-
-/* How long an answer may stay away. With failover that is a lease. */
-static int64_t silence_us(const struct agent *a)
-{
-    int64_t since_us = a->session.answered_us;
-    if (!agent_has_failover(a))
-        return heartbeat_us(a);
-    if (a->known == AGENT_END_HELD || is_in_a_hurry(a, since_us))
-        return a->session.state == AGENT_SESSION_UP ? short_dwell_us(a)
-                                                    : short_silence_us(a);
-    return a->lease_until_us > since_us ? heartbeat_us(a) : a->session.dwell_us;
-}
-
-/* A connection on which nothing comes back is worth no more than a broken one.
- */
+/* A connection on which nothing comes back is worth no more than a broken one;
+ * nor is that of a leader that has given leases, and gives none any more. */
 int64_t agent_silent_at_us(const struct agent *a)
 {
-    if (a->session.state == AGENT_SESSION_CONNECTING)
-        return a->session.given_up_at_us;
+    bool heard = a->session.state == AGENT_SESSION_HEARD;
+    int64_t since_us = heard ? a->session.answered_us : a->session.spoke_us;
     return agent_is_open(a) && !a->hands_over
-               ? mono_after(a->session.answered_us, silence_us(a))
+               ? mono_after(since_us, heartbeat_us(a))
                : MONO_NEVER;
 }
 
@@ -547,6 +526,7 @@ void agent_seek_server(struct step *s)
 {
     struct agent *a = s->a;
     a->session.sought_us = a->session.down_since_us = s->now_us;
+    a->session.answered_us = s->now_us;
     a->session.complain_at_us = mono_after(s->now_us, COMPLAIN_FIRST_US);
     agent_connect_now(s);
 }

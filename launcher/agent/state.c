@@ -45,6 +45,17 @@ bool agent_obeys(const struct agent *a)
     return a->session.obeyed || !agent_has_failover(a);
 }
 
+bool agent_has_vote(const struct agent *a)
+{
+    return a->vote.state != AGENT_VOTE_NONE;
+}
+
+bool agent_is_free(const struct agent *a)
+{
+    return !agent_has_vote(a) && !agent_is_member(a) &&
+           a->known == AGENT_END_UNKNOWN && !agent_is_leaving(a);
+}
+
 /* -- epochs and voters ----------------------------------------------------- */
 
 struct agent_epoch agent_epoch(int64_t count, const char *id)
@@ -157,8 +168,7 @@ static void check_session(const struct agent *a)
     const struct agent_session *e = &a->session;
     ddp_assert(e->pause_us >= AGENT_PAUSE_FIRST_US);
     ddp_assert(!e->obeyed || agent_has_failover(a));
-    ddp_assert(e->given_up_at_us == MONO_NEVER ||
-               e->state == AGENT_SESSION_CONNECTING);
+    ddp_assert(e->looking == (e->judge_at_us != MONO_NEVER));
     candidates_check(&a->candidates);
     switch (e->state) {
     case AGENT_SESSION_DOWN:

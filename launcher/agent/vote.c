@@ -238,7 +238,7 @@ void agent_on_voters(struct step *s, const struct msg_voters *voters)
     msg_set(b.instance, voters->instance);
     msg_set(b.voters, voters->ids);
     msg_set(b.before, voters->before);
-    candidates_learn(&s->a->candidates, voters->addrs);
+    agent_learn_places(s, voters->addrs);
     if (b.voters[0] == '\0')
         return; /* this node has no vote */
     if (voters->pending)
@@ -308,10 +308,14 @@ void agent_on_go(struct step *s, const struct msg_go *go)
 
 void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
 {
-    char why[200];
+    char why[200], silent[340] = "", names[300];
     const struct agent *a = s->a;
     const char *target = candidates_target(&a->candidates);
     const char *plural = w->voters == 1 ? "" : "s";
+    if (a->session.looking && a->session.stage != CANDIDATES_WAITS &&
+        candidates_unreached(&a->candidates, names, sizeof(names)) > 0)
+        (void)snprintf(silent, sizeof(silent), /* fits */
+                       " (no answer to this node: %s)", names);
     (void)snprintf(why, sizeof(why), /* fits */
                    "a server answers there, but reaches %lld of the %lld "
                    "voter%s of the last round, and needs more than half",
@@ -320,41 +324,33 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
         agent_note(s, NOTE_wait,
                    "%lld of the %lld voter%s of the last round (the nodes that "
                    "decide on the next one) can be reached, and more than half "
-                   "are needed; bring the missing nodes, or the network to "
+                   "are needed%s; bring the missing nodes, or the network to "
                    "them, back; if they are dead for good, see go-on in "
                    "ddpctl(1): this node asks at %s",
                    (long long)w->voters_here, (long long)w->voters, plural,
-                   target[0] != '\0' ? target : "the endpoint");
+                   silent, target[0] != '\0' ? target : "the endpoint");
 }
 
-/* Nobody counts on what it promised: it has accepted no round, and runs none.
- */
-static bool is_free(const struct agent *a)
-{
-    return a->vote.state == AGENT_VOTE_NONE && !agent_is_member(a) &&
-           a->known == AGENT_END_UNKNOWN && !agent_is_leaving(a);
-}
-
-/* To a server that it has obeyed the agent is not sent back: it has lost that
- * one, and who tells of it may not know yet that it is dead. A newcomer may
- * have obeyed servers that had nothing, of any epoch: it begins anew. To
- * another instance a node is sent that is to give up its own (gives_way). */
+/* The term that it promised counts, too: perhaps it has lost its leader, which
+ * has not lost the others. A newcomer may have obeyed servers that had nothing,
+ * of any term: it begins anew. To another instance a node is sent that is to
+ * give up its own (gives_way). */
 void agent_on_moved(struct step *s, const struct msg_moved *moved)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
-    bool is_later = agent_epoch_order(&e, &a->vote.promised) > 0;
+    bool is_later = agent_epoch_order(&e, &a->vote.promised) >= 0;
     bool is_other = is_other_instance(a, moved->instance);
-    if ((!is_later && !is_free(a) && !is_other) ||
+    if ((!is_later && !agent_is_free(a) && !is_other) ||
         !candidates_is_addr(moved->addr) ||
         strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
         agent_note(s, NOTE_stale, "the run is said to be served at %s",
                    moved->addr);
         return;
     }
-    candidates_moved(&a->candidates, moved->addr);
-    agent_go_elsewhere(s, "the run is served elsewhere");
-    if (!is_later && is_free(a)) {
+    bool pause = candidates_moved(&a->candidates, moved->addr);
+    agent_go_there(s, "the run is served elsewhere", pause);
+    if (!is_later && agent_is_free(a)) {
         a->vote.promised = (struct agent_epoch){.count = 0};
         a->vote.promised_in[0] = '\0';
     }

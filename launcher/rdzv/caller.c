@@ -1,13 +1,14 @@
 /*
  * Happy path: caller_start resolves the name, on_resolved or the next turn of
  * the timer dials, on_up says the message, and each turn says it again if it
- * repeats; each time the owner is asked to complete it.
+ * repeats; each time the owner is asked to complete it. With caller_ask the
+ * owner's calls are the turns.
  *
- * Failure modes, none of which is told to anybody: this is a courtesy to nodes
- * that look for the run at the wrong place.
+ * Failure modes:
  *  - The name does not resolve, nobody listens, the connection breaks: the next
  *    turn begins again, with the next address of the name.
- *  - No answer to the dial: given up after DIAL_US.
+ *  - No answer to the dial: given up after CALLER_EVERY_MS. A new dial comes
+ *    through as soon as the cable is back, what TCP sends again seconds later.
  *  - The resolver hangs: nothing is done until it comes back.
  */
 #include "launcher/rdzv/caller.h"
@@ -18,7 +19,6 @@
 #include "rendezvous/net/conn.h"
 
 #define CALLER_MAGIC 0x63616c6cu
-#define DIAL_US      (2 * MONO_S)
 
 static struct caller *caller_of(void *data)
 {
@@ -71,6 +71,8 @@ static void on_closed(
     ddp_assert(c->conn == conn);
     c->conn = NULL;
     c->up = false;
+    if (c->owner->fails != NULL)
+        c->owner->fails(c->ctx);
 }
 
 static const struct conn_handler handler = {
@@ -87,7 +89,8 @@ static void dial(struct caller *c)
     struct sockaddr_storage *to =
         &c->addrs.at[(unsigned)c->next_addr++ % (unsigned)c->addrs.n];
     const struct sockaddr *sa = (const struct sockaddr *)to;
-    bool asks_own = c->owner->calls_own && own_server_pid(c->own) > 0;
+    bool asks_own = c->owner->wakes_own ||
+                    (c->owner->calls_own && own_server_pid(c->own) > 0);
     if (own_server_is_at(c->own, sa) && !asks_own)
         return;
     c->dialled_us = mono_now_us();
@@ -124,16 +127,22 @@ static void find(struct caller *c)
 
 /* -- time ------------------------------------------------------------------ */
 
-static void on_turn(uv_timer_t *timer)
+static void take_turn(struct caller *c)
 {
-    struct caller *c = caller_of(timer->data);
-    ddp_assert(c->on);
+    int64_t until_us = mono_after(c->dialled_us, CALLER_EVERY_MS * MONO_MS);
+    if (c->conn != NULL && !c->up && mono_now_us() >= until_us)
+        hang_up(c);
     if (c->up && c->repeats)
         say(c);
     else if (c->conn == NULL)
         find(c);
-    else if (!c->up && mono_now_us() >= mono_after(c->dialled_us, DIAL_US))
-        hang_up(c);
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+    struct caller *c = caller_of(timer->data);
+    ddp_assert(c->on && c->by_itself);
+    take_turn(c);
 }
 
 int caller_init(struct caller *c,
@@ -155,7 +164,8 @@ int caller_init(struct caller *c,
     return resolver_init(&c->resolver, loop, on_resolved, c, err);
 }
 
-void caller_start(struct caller *c,
+/* False: it calls there already. */
+static bool begin(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,
                   bool repeats)
@@ -165,13 +175,36 @@ void caller_start(struct caller *c,
     c->say = *say;
     c->repeats = repeats;
     if (same)
-        return;
+        return false;
     hang_up(c);
     c->on = true;
     c->at = *at;
     c->addrs.n = c->next_addr = 0;
+    return true;
+}
+
+void caller_start(struct caller *c,
+                  const struct conf_endpoint *at,
+                  const struct msg *say,
+                  bool repeats)
+{
+    if (!begin(c, at, say, repeats))
+        return;
+    c->by_itself = true;
     (void)uv_timer_start(&c->timer, on_turn, CALLER_EVERY_MS, CALLER_EVERY_MS);
     find(c);
+}
+
+void caller_ask(struct caller *c,
+                const struct conf_endpoint *at,
+                const struct msg *say,
+                bool anew)
+{
+    (void)begin(c, at, say, true);
+    c->by_itself = false;
+    if (anew && c->up)
+        hang_up(c);
+    take_turn(c);
 }
 
 void caller_stop(struct caller *c)

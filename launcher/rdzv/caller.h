@@ -1,8 +1,8 @@
 /*
- * launcher/rdzv/caller: keeps a connection to the server at one place, on which
- * one message is told. Resolves the name, connects, says the message, if it is
- * to be repeated each CALLER_EVERY_MS; whatever fails is tried again after that
- * time.
+ * launcher/rdzv/caller: keeps a connection to the server at one place, beside
+ * the agent's session, on which one message is told: again and again
+ * (caller_start), or whenever the owner wants it (caller_ask). Resolves the
+ * name, connects, says the message; whatever fails is tried again by and by.
  */
 #ifndef LAUNCHER_RDZV_CALLER_H
 #define LAUNCHER_RDZV_CALLER_H
@@ -20,15 +20,20 @@
 
 struct conn;
 
-/* What its owner does; either may be NULL. */
+/* What its owner does; any function may be NULL. None of them is called during
+ * a call of caller_start, caller_ask or caller_stop. */
 struct caller_owner {
     bool calls_own; /* this launcher's own server, too, while it runs */
+    bool wakes_own; /* ... also if it starts by that */
     /* The message is about to be said on that connection; may complete it. */
     void (*complete)(void *ctx, struct conn *c, struct msg *say);
     /* The server at that place answers. */
     void (*hear)(void *ctx,
                  const struct conf_endpoint *at,
                  const struct msg *m);
+    /* Nobody listens there, or the connection broke. That nothing comes back is
+     * not told. */
+    void (*fails)(void *ctx);
 };
 
 /* The caller's storage, for the life of the process; the fields are caller.c's
@@ -42,7 +47,7 @@ struct caller {
     void *ctx;
 
     bool on;
-    bool repeats;
+    bool repeats, by_itself;
     uv_timer_t timer;
     struct conf_endpoint at;
     struct msg say;
@@ -71,6 +76,14 @@ void caller_start(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,
                   bool repeats);
+
+/* Says the message there now, or as soon as there is a connection, for which it
+ * dials anew if the last dial was not answered within CALLER_EVERY_MS; `anew`:
+ * also if there is one. Does nothing by itself after that. */
+void caller_ask(struct caller *c,
+                const struct conf_endpoint *at,
+                const struct msg *say,
+                bool anew);
 
 /* Ends the connection by a reset: it says nothing about this node. */
 void caller_stop(struct caller *c);

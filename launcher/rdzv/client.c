@@ -32,7 +32,9 @@
 
 #include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/looks.h"
 #include "launcher/rdzv/own_server.h"
+#include "launcher/rdzv/reach.h"
 #include "launcher/rdzv/redirect.h"
 #include "launcher/rdzv/resolver.h"
 #include "launcher/rdzv/witness.h"
@@ -98,9 +100,8 @@ struct rdzv_client {
     struct conn *conn; /* DIALLING and UP only */
 
     struct place places[CONF_ENDPOINTS_MAX + 1]; /* the last: not of the list */
-    struct place *to;  /* of this try, or of the last one */
-    int next_addr;     /* of its addresses */
-    int64_t within_ms; /* for all of them, 0: each has its time */
+    struct place *to; /* of this try, or of the last one */
+    int next_addr;    /* of its addresses */
     struct sockaddr_storage dialled;
 
     enum reached reached; /* by any try */
@@ -108,6 +109,8 @@ struct rdzv_client {
     bool hosts;   /* the server that we were up with last is our own */
     bool elected; /* a server has shown office: the run has failover */
     struct redirect redirect;
+    struct looks looks;
+    struct reach reach;
     struct witness witness;
 };
 
@@ -163,6 +166,18 @@ static void relay(void *ctx, const struct msg *m)
         conn_send(cl->conn, m);
 }
 
+static void on_seen(void *ctx, int place, const struct msg *answer)
+{
+    struct rdzv_client *cl = client_of(ctx);
+    cl->handler->on_seen(cl->ctx, place, answer);
+}
+
+static void on_unreached(void *ctx, const char *text)
+{
+    struct rdzv_client *cl = client_of(ctx);
+    cl->handler->on_unreached(cl->ctx, text);
+}
+
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
                                     int guard_fd,
@@ -190,6 +205,8 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
         open_place(cl, &cl->places[i], &conf->endpoints[i]);
     open_place(cl, &cl->places[CONF_ENDPOINTS_MAX], &nowhere);
     own_server_init(&cl->own, loop, conf, store_chan, debug);
+    looks_init(&cl->looks, loop, conf, &cl->own, on_seen, cl);
+    reach_init(&cl->reach, loop, &cl->own, on_unreached, cl);
     if (redirect_init(&cl->redirect, loop, conf, &cl->own, relay, cl, &err) !=
             0 ||
         witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0)
@@ -330,6 +347,7 @@ static void hear_failover(struct rdzv_client *cl, const struct msg *m)
         own_server_close_spare(&cl->own); /* this run has no failover */
     redirect_hear(&cl->redirect, m);
     witness_hear(&cl->witness, m);
+    reach_hear(&cl->reach, m);
 }
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
@@ -388,11 +406,7 @@ static const struct conn_handler handler = {
 /* For one address. */
 static int64_t dial_ms(const struct rdzv_client *cl)
 {
-    int64_t ms = mono_min(DIAL_MS, cl->conf->read_timeout_us / MONO_MS);
-    if (cl->within_ms == 0 || cl->to->addrs.n == 0)
-        return ms;
-    int64_t share_ms = cl->within_ms / cl->to->addrs.n;
-    return mono_min(ms, share_ms > 0 ? share_ms : 1);
+    return mono_min(DIAL_MS, cl->conf->read_timeout_us / MONO_MS);
 }
 
 static void on_dial_timer(uv_timer_t *timer)
@@ -528,15 +542,11 @@ static bool resolve(struct rdzv_client *cl)
     return false;
 }
 
-void rdzv_client_connect(struct rdzv_client *cl,
-                         const char *target,
-                         int which,
-                         int64_t within_ms)
+void rdzv_client_connect(struct rdzv_client *cl, const char *target, int which)
 {
-    ddp_assert(cl->state == CLIENT_IDLE && within_ms >= 0);
+    ddp_assert(cl->state == CLIENT_IDLE);
     check_client(cl);
     cl->attempt = (struct attempt){.token_differs = false};
-    cl->within_ms = within_ms;
     if (!choose(cl, target, which))
         fail_soon(cl);
     else if (!resolver_is_busy(&cl->to->resolver) &&
@@ -547,6 +557,21 @@ void rdzv_client_connect(struct rdzv_client *cl,
         wait_for_resolver(cl);
     else
         fail_soon(cl);
+}
+
+void rdzv_client_look(struct rdzv_client *cl,
+                      int place,
+                      const char *target,
+                      int which,
+                      bool anew,
+                      const struct msg *say)
+{
+    looks_ask(&cl->looks, place, target, which, anew, say);
+}
+
+void rdzv_client_look_over(struct rdzv_client *cl)
+{
+    looks_end(&cl->looks);
 }
 
 /* -- the connection -------------------------------------------------------- */
@@ -586,6 +611,7 @@ void rdzv_client_finish(struct rdzv_client *cl)
     if (cl->conn != NULL)
         conn_finish(cl->conn);
     cl->conn = NULL;
+    looks_end(&cl->looks);
     redirect_disconnected(&cl->redirect); /* the witness stays: it is for the
                                              guard to say the last word */
     cl->state = CLIENT_IDLE;
@@ -600,16 +626,6 @@ void rdzv_client_complete(const struct rdzv_client *cl, struct msg_join *j)
         conn_here(cl->conn, here);
     if (j->addr[0] == '\0')
         msg_set(j->addr, here);
-}
-
-void rdzv_client_peer_addr(const struct rdzv_client *cl,
-                           char text[ADDR_TEXT_MAX])
-{
-    char end[CONN_END_MAX] = "";
-    if (cl->conn != NULL)
-        conn_peer_end(cl->conn, end);
-    end[strcspn(end, " ")] = '\0'; /* without the port: it fits */
-    (void)snprintf(text, ADDR_TEXT_MAX, "%.*s", ADDR_TEXT_MAX - 1, end);
 }
 
 int rdzv_client_port(const struct rdzv_client *cl)

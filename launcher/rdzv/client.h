@@ -24,6 +24,11 @@ struct rdzv_client_handler {
     void (*on_msg)(void *ctx, const struct msg *m);
     /* Also: a try to connect failed. */
     void (*on_disconnected)(void *ctx, const char *why);
+    /* After rdzv_client_look; `answer` NULL: the place is not reached. */
+    void (*on_seen)(void *ctx, int place, const struct msg *answer);
+    /* Places at which the run may be served later are not reached; for people.
+     */
+    void (*on_unreached)(void *ctx, const char *text);
 };
 
 /* Borrows all for its life, which is the process's. `guard_fd` leads to the
@@ -40,12 +45,22 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
 
 /* One try; on_connected or on_disconnected follows. Not while one is under way
  * or a connection is up. `target` is "ADDR:PORT", borrowed for the call, or ""
- * for the endpoint `which` of the list, counted from 0. The caller gives the
- * try up (rdzv_client_disconnect) after `within_ms`; 0: it takes its time. */
-void rdzv_client_connect(struct rdzv_client *cl,
-                         const char *target,
-                         int which,
-                         int64_t within_ms);
+ * for the endpoint `which` of the list, counted from 0. The caller may give the
+ * try up (rdzv_client_disconnect). */
+void rdzv_client_connect(struct rdzv_client *cl, const char *target, int which);
+
+/* Beside that connection, says `say` to the server at a place, with `target`
+ * and `which` as above; on_seen follows if anything does. The connection stays
+ * open for the next look. */
+void rdzv_client_look(struct rdzv_client *cl,
+                      int place,
+                      const char *target,
+                      int which,
+                      bool anew,
+                      const struct msg *say);
+/* Ends all of these. */
+void rdzv_client_look_over(struct rdzv_client *cl);
+
 /* Nothing is sent without a connection. Of a join, what only the connection and
  * the own server know (here, hosts, serve_port) is filled in. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
@@ -59,10 +74,6 @@ void rdzv_client_finish(struct rdzv_client *cl);
 /* What a join says of the connection: our address there, if none was given; and
  * the port for the workers' store, if this launcher serves at it. */
 void rdzv_client_complete(const struct rdzv_client *cl, struct msg_join *j);
-
-/* The address of the other end, "" when there is no connection. */
-void rdzv_client_peer_addr(const struct rdzv_client *cl,
-                           char text[ADDR_TEXT_MAX]);
 
 /* The port of the rendezvous where it was looked for last. If it was 0 and this
  * launcher serves, the port that its server got. */

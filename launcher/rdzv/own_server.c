@@ -16,6 +16,10 @@
  * There is one process at a time. So a launcher never serves a run at two
  * places, and all its ports lead to the same server.
  *
+ * A connection on which nothing comes is no reason to start it: others look
+ * whether the port can be reached (launcher/rdzv/reach). The kernel keeps such
+ * a connection to itself, for about a second.
+ *
  * Failure modes:
  *  - The spare port cannot be had: the log says so, and join.serve_port is 0.
  *  - The process cannot be started: at an endpoint the caller is told; at the
@@ -28,6 +32,7 @@
 #include "launcher/rdzv/own_server.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -216,6 +221,9 @@ static void open_spare(struct own_server *s, uv_loop_t *loop)
                   err.text);
         return;
     }
+    const int defer_s = 1; /* best effort: a server that is not needed ends */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s,
+                     sizeof(defer_s));
     s->poll.data = s;
     s->spare_fd = fd;
     s->spare_port = port;

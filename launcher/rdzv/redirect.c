@@ -9,7 +9,7 @@
  * told, as it would be if it were at the endpoint (`serves`): its nodes go
  * there.
  *
- * Before the first round nodes that gather at an address of the list call those
+ * Before the first round nodes that gather at an address of the list ask those
  * before it, at which others may gather: then all meet there.
  *
  * The calls end with the connection, with `end`, and with a round in which this
@@ -45,7 +45,8 @@ static void update(struct redirect *r)
         return;
     }
     ddp_assert(r->say.epoch > 0);
-    m.serves.gathers = gathers;
+    if (gathers)
+        m.serves.addr[0] = '\0'; /* where is it? */
     for (int i = 0; i < r->conf->endpoints_len; i++)
         if (gathers ? i < r->which : i != r->which)
             caller_start(&r->callers[i], &r->conf->endpoints[i], &m, true);
@@ -58,7 +59,7 @@ static void complete(void *ctx, struct conn *c, struct msg *say)
 {
     const struct redirect *r = ctx;
     (void)c;
-    if (!say->serves.gathers)
+    if (say->serves.addr[0] != '\0')
         say->serves.instance_ms =
             mono_min((mono_now_us() - r->born_us) / MONO_MS, AGE_MS_MAX);
 }
@@ -84,7 +85,8 @@ on_answer(void *ctx, const struct conf_endpoint *at, const struct msg *m)
     const struct redirect *r = ctx;
     const struct msg_moved *to = &m->moved;
     struct msg out = {.kind = MSG_KIND_serves, .serves = r->say};
-    if (m->kind != MSG_KIND_moved || !r->connected || !r->in_office ||
+    if (m->kind != MSG_KIND_moved || to->epoch == 0 || !r->connected ||
+        !r->in_office ||
         (r->say.instance[0] != '\0' &&
          (to->instance[0] == '\0' ||
           msg_same_instance(to->instance, r->say.instance))))

@@ -365,6 +365,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
         slot->relayed = is_relayed(c, m);
         slot->tells = m->kind == MSG_KIND_serves;
         s->tellers += slot->tells;
+        s->served |= slot->tells; /* if they go it is needed no more */
     }
     if (is_news(slot, m))
         tell_viewers(s);

@@ -1,7 +1,7 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
 /* links: launcher/agent/end */
-/* links: launcher/agent/candidates */
+/* links: launcher/agent/candidates launcher/agent/search */
 /* links: rendezvous/base/signals_name */
 /* links: tests/fuzz/gen rendezvous/core/note */
 /* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
@@ -29,6 +29,7 @@ struct play {
     int64_t now_us;
     int nproc;
     bool connecting, up, checking;
+    int looks; /* at places below that number; 0: at none */
     bool alive[PROCS_MAX];
     int n_alive;
     bool asked;   /* a SIGKILL is under way to all */
@@ -64,6 +65,16 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_DISCONNECT:
         ddp_assert(p->up || p->connecting);
         p->up = p->connecting = false;
+        return;
+    case AGENT_LOOK:
+        ddp_assert(a->place >= 0 && a->place < CANDIDATES_MAX);
+        gen_check_sent(a->msg);
+        if (a->place >= p->looks)
+            p->looks = a->place + 1;
+        return;
+    case AGENT_LOOK_OVER:
+        ddp_assert(p->looks > 0);
+        p->looks = 0;
         return;
     case AGENT_SEND:
         ddp_assert(p->up && msg_sender(a->msg->kind) == MSG_AGENT);
@@ -192,6 +203,18 @@ static void hear(struct play *p, struct fuzz_in *in)
     }
 }
 
+/* A place that was looked at answers, or is not reached. */
+static void look_event(struct play *p, uint8_t how, struct fuzz_in *in)
+{
+    static struct msg m;
+    int place = how % p->looks;
+    if (how % 2 == 0)
+        step(p, (struct agent_event){.kind = AGENT_SEEN, .place = place});
+    else if (gen_msg(in, gen_kind(MSG_SERVER, how), &p->hints, &m))
+        step(p, (struct agent_event){
+                    .kind = AGENT_SEEN, .place = place, .msg = &m});
+}
+
 static void connection_event(struct play *p, uint8_t how)
 {
     if (p->connecting && how % 4 != 0) {
@@ -233,7 +256,9 @@ static void play(struct play *p, struct fuzz_in *in)
             settle(p);
         return;
     case 7:
-        if (what / 8 == 31)
+        if (what / 8 < 20 && p->looks > 0)
+            look_event(p, fuzz_u8(in), in);
+        else if (what / 8 == 31)
             step(p, (struct agent_event){.kind = AGENT_GUARD_DIED});
         else if (what / 8 > 28 && p->checking) {
             p->checking = false;

@@ -1,6 +1,6 @@
 /* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
 /* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates launcher/agent/end */
+/* links: launcher/agent/candidates launcher/agent/end launcher/agent/search */
 /* links: rendezvous/base/signals_name */
 /* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
@@ -26,7 +26,7 @@ char fenced[512];
 char noted[512];
 char told[512];
 int64_t detect_us;
-int64_t within_ms;
+char looked[200];
 bool exited;
 
 static void write_down(const char *fmt, ...)
@@ -50,6 +50,18 @@ static void on_send(const struct msg *m)
     write_down("send:%s ", msg_name(m->kind));
 }
 
+static void on_look(const struct agent_action *a)
+{
+    char one[CANDIDATES_ADDR_MAX + 16];
+    if (a->place == 0) {
+        looked[0] = '\0';
+        write_down("look ");
+    }
+    (void)snprintf(one, sizeof(one), "%d:%s ", a->which, a->target);
+    ck_assert_uint_lt(strlen(looked) + strlen(one), sizeof(looked));
+    strcat(looked, one);
+}
+
 static void emit(void *ctx, const struct agent_action *a)
 {
     (void)ctx;
@@ -62,7 +74,12 @@ static void emit(void *ctx, const struct agent_action *a)
             write_down("connect:%d ", a->which);
         else
             write_down("connect ");
-        within_ms = a->within_ms;
+        return;
+    case AGENT_LOOK:
+        on_look(a);
+        return;
+    case AGENT_LOOK_OVER:
+        write_down("found ");
         return;
     case AGENT_DISCONNECT:
         write_down("disconnect ");

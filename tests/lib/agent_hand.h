@@ -24,7 +24,7 @@ extern char fenced[512];             /* the last NOTE_fenced, "": none */
 extern char noted[512];              /* the last NOTE_killing, "": none */
 extern char told[512];    /* the last NOTE_wait or NOTE_link_back, "": none */
 extern int64_t detect_us; /* of the last NOTE_stopping */
-extern int64_t within_ms; /* of the last try to connect */
+extern char looked[200];  /* the places of the last look around, in order */
 extern bool exited;
 
 /* The agent's vote: the first 16 digits of its id. */

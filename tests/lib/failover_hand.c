@@ -66,6 +66,20 @@ void moved(int64_t count, const char *id, const char *addr)
     hear(&m);
 }
 
+void seen(int place, int64_t count, int reached)
+{
+    struct msg m = {.kind = MSG_KIND_moved,
+                    .moved = {.epoch = count, .reached = reached}};
+    msg_set(m.moved.epoch_id, count > 0 ? server_of(count) : "");
+    msg_set(m.moved.instance, count > 0 ? "i" : "");
+    step((struct agent_event){.kind = AGENT_SEEN, .place = place, .msg = &m});
+}
+
+void unseen(int place)
+{
+    step((struct agent_event){.kind = AGENT_SEEN, .place = place});
+}
+
 void refuse(void)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused = {.code = DDP_E_NOMEM}};
@@ -120,9 +134,10 @@ void server_is_killed(void)
     pass(100 * MONO_MS);
     answer();
     disconnected();
-    ck_assert_str_eq(did, "connect "); /* the same place once more */
-    disconnected();
-    ck_assert_str_eq(did, "connect:" B " ");
+    ck_assert_str_eq(did, "connect look "); /* the same place once more */
+    unseen(0);
+    seen(1, 0, 1);
+    ck_assert_str_eq(did, "disconnect connect:" B " ");
 }
 
 void succeed(void)

@@ -24,6 +24,10 @@ void voters(int64_t round,
             bool pending,
             const char *ids,
             const char *before);
+/* What the server at a place answers to a look: it leads in that term (0:
+ * nobody does), and so many voters reach it; and that it is not reached. */
+void seen(int place, int64_t count, int reached);
+void unseen(int place);
 /* A world of six, with two workers of the second node. */
 void place(int64_t round, int64_t count, bool pending);
 void go(int64_t round, int64_t count);

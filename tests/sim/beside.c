@@ -6,8 +6,9 @@
  *   - serves: the first nodes, by group rank, tell the endpoints each second
  *     where the server in office is. What they answer is passed on to that
  *     server.
+ *   - looks: a node that no leader answers asks all places who leads.
  *
- * Both are closed by a reset unless the whole tree is dead.
+ * All are closed by a reset, but witnesses of a tree that is dead as a whole.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "tests/sim/world.h"
 
 #define SERVES_EVERY_US MONO_S
+#define DIAL_AGAIN_US   MONO_S /* as launcher/rdzv/looks does it */
 
 static bool is_mine(const struct sim *s, const struct beside *b)
 {
@@ -39,12 +41,87 @@ static void begin(
     b->hello = *hello;
 }
 
+/* -- looks ----------------------------------------------------------------- */
+
+static bool looks_on(const struct sim *s, const struct look *l)
+{
+    const struct conn *c = &s->conns[l->conn];
+    return l->is_used && c->used && c->gen == l->gen && c->node_open;
+}
+
+/* The place that it leads to, -1: it is none. */
+static int look_of(const struct sim *s, int conn)
+{
+    const struct node_sim *n = &s->nodes[s->conns[conn].node];
+    for (int i = 0; i < CANDIDATES_MAX; i++)
+        if (n->looks[i].is_used && n->looks[i].conn == conn &&
+            n->looks[i].gen == s->conns[conn].gen)
+            return i;
+    return -1;
+}
+
+static void say_look(struct sim *s, int conn, bool votes)
+{
+    struct msg m = {.kind = MSG_KIND_serves};
+    m.serves.version = MSG_VERSION;
+    m.serves.votes = votes;
+    msg_set(m.serves.run, "sim");
+    net_send(s, conn, UP, ITEM_MSG, &m);
+}
+
+static void end_look(struct sim *s, struct look *l)
+{
+    if (looks_on(s, l))
+        net_conn_closes(s, l->conn, ITEM_RST);
+    l->is_used = false;
+}
+
+void beside_ask(struct sim *s, int node, const struct agent_action *a)
+{
+    struct look *l = &s->nodes[node].looks[a->place];
+    bool up = looks_on(s, l) && s->conns[l->conn].is_up;
+    l->votes = a->msg->serves.votes;
+    if (up && !a->anew) {
+        say_look(s, l->conn, l->votes);
+        return;
+    }
+    if (looks_on(s, l) && !up && s->now_us < l->dialled_us + DIAL_AGAIN_US)
+        return;
+    end_look(s, l);
+    l->conn = dial_look(s, node, a);
+    l->gen = s->conns[l->conn].gen;
+    l->is_used = true;
+    l->dialled_us = s->now_us;
+}
+
+void beside_ask_no_more(struct sim *s, int node)
+{
+    for (int i = 0; i < CANDIDATES_MAX; i++)
+        end_look(s, &s->nodes[node].looks[i]);
+}
+
+static void see(struct sim *s, int conn, const struct msg *m)
+{
+    struct agent_event ev = {
+        .kind = AGENT_SEEN, .place = look_of(s, conn), .msg = m};
+    node_step(s, s->conns[conn].node, &ev);
+}
+
+void beside_lost(struct sim *s, int conn)
+{
+    if (look_of(s, conn) >= 0)
+        see(s, conn, NULL);
+}
+
 void beside_connected(struct sim *s, int conn)
 {
     struct node_sim *n = &s->nodes[s->conns[conn].node];
     for (int i = 0; i < BESIDE_MAX; i++)
         if (n->beside[i].conn == conn && is_mine(s, &n->beside[i]))
             net_send(s, conn, UP, ITEM_MSG, &n->beside[i].hello);
+    int place = look_of(s, conn);
+    if (place >= 0)
+        say_look(s, conn, n->looks[place].votes);
 }
 
 void beside_farewell(struct sim *s, int node)
@@ -56,6 +133,7 @@ void beside_farewell(struct sim *s, int node)
                             n->unproven ? ITEM_RST : ITEM_FIN);
         n->beside[i].is_used = false;
     }
+    beside_ask_no_more(s, node);
 }
 
 /* -- witnesses ------------------------------------------------------------- */
@@ -172,10 +250,10 @@ static void fill_serves(const struct sim *s,
     const struct agent_round *held = &n->agent.round;
     int64_t now_us = clock_of(s, n->machine, s->now_us);
     msg_set(m->serves.instance, held->world.instance);
-    m->serves.gathers = held->world.instance[0] == '\0';
-    if (!m->serves.gathers)
-        m->serves.instance_ms =
-            held->world.instance_ms + (now_us - held->told_at_us) / MONO_MS;
+    if (held->world.instance[0] == '\0')
+        return; /* it gathers: where is it? */
+    m->serves.instance_ms =
+        held->world.instance_ms + (now_us - held->told_at_us) / MONO_MS;
     net_addr(server, s->machines[server].moves, addr);
     (void)snprintf(m->serves.addr, sizeof(m->serves.addr), "%s:%d", addr,
                    SERVE_PORT + server);
@@ -189,10 +267,13 @@ void beside_hear(struct sim *s, int conn, const struct msg *m)
     struct msg out;
     char addr[32];
     int server = served_at(s, n);
-    if (m->kind != MSG_KIND_moved || server < 0)
+    if (look_of(s, conn) >= 0) {
+        see(s, conn, m);
+        return;
+    }
+    if (m->kind != MSG_KIND_moved || m->moved.epoch == 0 || server < 0)
         return;
     fill_serves(s, n, server, &out);
-    out.serves.gathers = 0;
     if (out.serves.instance[0] != '\0' &&
         (m->moved.instance[0] == '\0' ||
          msg_same_instance(m->moved.instance, out.serves.instance)))

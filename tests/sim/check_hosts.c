@@ -8,6 +8,7 @@
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -71,6 +72,21 @@ static int all_run_within(struct sim *s, int ms, int n, int64_t after)
     return took_ms;
 }
 
+/* How many instances the nodes that run are in. */
+static int count_instances(const struct sim *s)
+{
+    int n = 0;
+    for (int i = 0; i < sim_agents(s); i++) {
+        bool seen = sim_workers(s, i) == 0;
+        for (int k = 0; k < i && !seen; k++)
+            seen = sim_workers(s, k) > 0 &&
+                   strcmp(sim_agent(s, k)->round.world.instance,
+                          sim_agent(s, i)->round.world.instance) == 0;
+        n += !seen;
+    }
+    return n;
+}
+
 /* -- the endpoint's host --------------------------------------------------- */
 
 static const struct {
@@ -102,6 +118,88 @@ START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
     printf("%d nodes: who serves falls silent, the others run %d ms later at "
            "most\n",
            n, longest_ms);
+    sim_del(s);
+}
+END_TEST
+
+/* -- several at once ------------------------------------------------------- */
+
+static const int many[] = {9, 15, 31, 60};
+static const int64_t heartbeats_ms[] = {1000, 2000, 5000};
+#define MANY       STORY_LEN(many)
+#define HEARTBEATS STORY_LEN(heartbeats_ms)
+
+/* Half of the voters less one, or so many of all nodes if they are fewer. */
+static int minority_of(int n)
+{
+    int voters = n < MSG_VOTERS_MAX ? n : MSG_VOTERS_MAX;
+    return (voters - 1) / 2;
+}
+
+/* The host that serves, and with it those that are next in the order, or the
+ * last ones, or each other one. */
+static void lose_minority(struct sim *s, int n, int which, bool silent)
+{
+    for (int k = 0; k < minority_of(n); k++) {
+        int i = k == 0 || which == 0 ? k : which == 1 ? n - k : 2 * k;
+        if (silent)
+            sim_power_off(s, i);
+        else
+            sim_kill(s, i);
+    }
+}
+
+/* A majority meets within heartbeat_timeout + 1 s whichever hosts are lost with
+ * the one that serves, silently or not. */
+START_TEST(test_hosts_majority_meets_whichever_hosts_are_lost)
+{
+    int n = many[_i / HEARTBEATS];
+    int64_t heartbeat_ms = heartbeats_ms[_i % HEARTBEATS];
+    int longest_ms = 0;
+    for (int k = 0; k < 6; k++) {
+        struct sim_conf conf = hosts_conf(2, n);
+        conf.heartbeat_ms = heartbeat_ms;
+        conf.reconnect_ms = 60000;
+        conf.trace = n < 30 || getenv("TR") != NULL;
+        struct sim *s = hosts_new(&conf, n);
+        story_check(s, count_running(s, 0) == n, "%d nodes run", n);
+        lose_minority(s, n, k % 3, k < 3);
+        int took_ms =
+            all_run_within(s, (int)heartbeat_ms + 1000, n - minority_of(n), 1);
+        longest_ms = took_ms > longest_ms ? took_ms : longest_ms;
+        story_check(s, count_instances(s) == 1, "it is one run");
+        sim_del(s);
+    }
+    printf("%d nodes, heartbeat %d ms: %d are lost at once, the others run %d "
+           "ms later at most\n",
+           n, (int)heartbeat_ms, minority_of(n), longest_ms);
+}
+END_TEST
+
+/* The node's own server's answers count, or another one's that took over. */
+static bool is_served(const struct sim *s, int i)
+{
+    const struct agent *a = sim_agent(s, i);
+    return a->session.state == AGENT_SESSION_HEARD && !a->session.looking &&
+           a->lease_until_us > sim_now_us(s);
+}
+
+/* A host is cut off for some time, be it the one that serves or another one: it
+ * is back within 2 s of the cable. */
+START_TEST(test_hosts_node_that_was_cut_off_is_back_in_time)
+{
+    static const int cut_ms[] = {300, 500, 1500, 4000, 20000, 70000};
+    int host = _i % 2 == 0 ? 0 : 5;
+    int64_t ms = 3000 + cut_ms[_i / 2];
+    struct sim_conf conf = hosts_conf(2, 9);
+    conf.reconnect_ms = 600000;
+    struct sim *s = hosts_new(&conf, 9);
+    sim_cut(s, host, true, true);
+    story_until(s, ms);
+    sim_heal(s, host);
+    story_until(s, ms + 2000);
+    story_check(s, is_served(s, host), "n%d is back", host);
+    (void)all_run_within(s, 2000, 9, 0);
     sim_del(s);
 }
 END_TEST
@@ -247,21 +345,6 @@ START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
     sim_del(s);
 }
 END_TEST
-
-/* How many instances the nodes that run are in. */
-static int count_instances(const struct sim *s)
-{
-    int n = 0;
-    for (int i = 0; i < sim_agents(s); i++) {
-        bool seen = sim_workers(s, i) == 0;
-        for (int k = 0; k < i && !seen; k++)
-            seen = sim_workers(s, k) > 0 &&
-                   strcmp(sim_agent(s, k)->round.world.instance,
-                          sim_agent(s, i)->round.world.instance) == 0;
-        n += !seen;
-    }
-    return n;
-}
 
 /* The first server of a list is down when the run begins. If it needs so many
  * nodes that no other run can have as many, it begins at the next one; else it
@@ -423,6 +506,8 @@ int main(void)
     const struct story_test tests[] = {
         {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
         {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
+        {test_hosts_majority_meets_whichever_hosts_are_lost, MANY * HEARTBEATS},
+        {test_hosts_node_that_was_cut_off_is_back_in_time, 12},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_leave_of_who_serves_is_over_at_once, 40},
         {test_hosts_leave_of_one_of_two_waits_for_no_slow_worker, 1},

@@ -83,6 +83,14 @@ int dial_beside(struct sim *s, int node, int machine)
     return conn < 0 ? 0 : conn;
 }
 
+int dial_look(struct sim *s, int node, const struct agent_action *a)
+{
+    bool listed = a->target[0] == '\0';
+    return dial_beside(s, node,
+                       listed ? endpoint(s, node, a->which)
+                              : dial_machine(s, a->target));
+}
+
 /* Its kernel answers. */
 static bool machine_answers(const struct sim *s, int machine)
 {

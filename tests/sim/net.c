@@ -151,6 +151,7 @@ static void to_server(struct sim *s, int conn, struct item *item)
         if (item->msg.kind == MSG_KIND_join)
             n->moves_told = c->moves;
         c->tells |= c->is_beside && item->msg.kind == MSG_KIND_serves;
+        s->servers[c->server].served |= c->tells;
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;
@@ -181,6 +182,7 @@ static void to_beside(struct sim *s, int conn, const struct item *item)
         beside_hear(s, conn, &item->msg);
     } else {
         c->node_open = false;
+        beside_lost(s, conn);
     }
 }
 
@@ -197,7 +199,6 @@ static void to_node(struct sim *s, int conn, struct item *item)
         return;
     }
     struct agent_event ev = {.kind = AGENT_DISCONNECTED, .text = "reset"};
-    char addr[32];
     switch (item->kind) {
     case ITEM_MSG:
         s->count[SIM_MESSAGES]++;
@@ -210,9 +211,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
         break;
     case ITEM_ACCEPTED:
         c->is_up = true;
-        net_addr(c->server, s->machines[c->server].moves, addr);
         ev.kind = AGENT_CONNECTED;
-        ev.peer = addr;
         ev.own = node_is_at_its_own(s, c->node, c->server);
         break;
     case ITEM_REFUSED:

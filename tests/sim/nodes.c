@@ -192,6 +192,12 @@ static void act(void *ctx, const struct agent_action *a)
     case AGENT_DISCONNECT:
         net_node_closes(s, acting->node, ITEM_RST);
         return;
+    case AGENT_LOOK:
+        beside_ask(s, acting->node, a);
+        return;
+    case AGENT_LOOK_OVER:
+        beside_ask_no_more(s, acting->node);
+        return;
     case AGENT_SEND:
         if (n->conn >= 0)
             send_msg(s, acting->node, a->msg);

@@ -3,7 +3,7 @@
 /* links: tests/sim/faults tests/sim/server tests/sim/watch */
 /* links: tests/sim/rounds tests/sim/settle CORE */
 /* links: launcher/agent/agent launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates launcher/agent/end */
+/* links: launcher/agent/candidates launcher/agent/end launcher/agent/search */
 /* links: launcher/agent/session launcher/agent/work launcher/agent/state */
 /* links: rendezvous/proto/msg rendezvous/base/signals_name */
 /* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */

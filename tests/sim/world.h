@@ -23,7 +23,7 @@
 #include "rendezvous/core/rdzv.h"
 #include "tests/sim/sim.h"
 
-#define CONNS_MAX       1024
+#define CONNS_MAX       8192
 #define CONN_ORDERS     CONNS_MAX /* an operator's, in no network */
 #define INSTANCES_MAX   64
 #define DEFERRED_MAX    128
@@ -133,6 +133,14 @@ struct beside {
     struct msg hello;
 };
 
+/* A connection on which it looks for a leader. */
+struct look {
+    bool is_used, votes;
+    int conn;
+    uint32_t gen;
+    int64_t dialled_us;
+};
+
 struct node_sim {
     bool alive;    /* the agent's process is there */
     bool killed;   /* from outside */
@@ -157,6 +165,7 @@ struct node_sim {
     int conn; /* -1 */
     struct worker workers[SIM_PROCS_MAX];
     struct beside beside[BESIDE_MAX];
+    struct look looks[CANDIDATES_MAX];
     int witnesses[WITNESSES]; /* where they are to be; -1: none */
     uint32_t tick_gen, freeze_gen;
     int64_t tick_at_us;
@@ -320,7 +329,8 @@ void net_free(struct sim *s);
 /* -- dial.c ---------------------------------------------------------------- */
 
 void dial_connect(struct sim *s, int node, const struct agent_action *a);
-int dial_beside(struct sim *s, int node, int machine);     /* the connection */
+int dial_beside(struct sim *s, int node, int machine); /* the connection */
+int dial_look(struct sim *s, int node, const struct agent_action *a);
 int dial_machine(const struct sim *s, const char *target); /* -1: none */
 void dial_syn(struct sim *s, int conn);
 void dial_timeout(struct sim *s, int conn);
@@ -347,6 +357,9 @@ void beside_farewell(struct sim *s, int node);
 void beside_voters(struct sim *s, int node, const struct msg_voters *v);
 void beside_look(struct sim *s, int node, int server); /* it heard something */
 void beside_tick(struct sim *s, int node);
+void beside_ask(struct sim *s, int node, const struct agent_action *a);
+void beside_ask_no_more(struct sim *s, int node);
+void beside_lost(struct sim *s, int conn); /* it was refused, or has ended */
 void beside_tell_dead(struct sim *s, int node); /* that it knows of */
 
 /* -- server.c -------------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* links: launcher/rdzv/caller launcher/rdzv/redirect launcher/rdzv/witness */
+/* links: launcher/rdzv/looks launcher/rdzv/reach */
 /* links: launcher/rdzv/endpoint launcher/rdzv/own_server */
 /* links: launcher/rdzv/resolver */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
  * What a launcher says to servers that are not the agent's: where the run is
- * (redirect), and for whom the guard will say farewell (witness). The servers
- * are this test's.
+ * (redirect), who leads it (looks), and for whom the guard will say farewell
+ * (witness); and whether it reaches them (reach). The servers are this test's.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -18,6 +19,8 @@
 
 #include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/looks.h"
+#include "launcher/rdzv/reach.h"
 #include "launcher/rdzv/redirect.h"
 #include "launcher/rdzv/witness.h"
 #include "rendezvous/base/mono.h"
@@ -44,6 +47,8 @@ static struct stand {
     bool orderly;
     struct msg last;
 } places[PLACES];
+
+static bool is_deaf; /* what connects is closed at once */
 
 static struct {
     int calls[GUARD_CONNS];
@@ -86,6 +91,10 @@ static void on_fd(void *ctx, int fd)
 {
     struct stand *p = ctx;
     struct ddp_err err;
+    if (is_deaf) {
+        ck_assert_int_eq(close(fd), 0);
+        return;
+    }
     ck_assert_ptr_null(p->conn);
     p->conn = conn_accept(&loop, fd, &handler, p, &err);
     ck_assert_ptr_nonnull(p->conn);
@@ -106,12 +115,20 @@ static void open_place(struct stand *p)
         listener_open(&p->listener, &loop, fd, &listener_handler, p, &err), 0);
 }
 
+/* The listener ends in the loop. */
+static void close_place(struct stand *p)
+{
+    listener_close(p->listener);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+}
+
 static void setup(void)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its helpers */
     memset(&conf, 0, sizeof(conf));
     memset(places, 0, sizeof(places));
     memset(&held, 0, sizeof(held));
+    is_deaf = false;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     conf.nnodes_min = conf.nnodes_max = 3;
     conf.failover = CONF_FAILOVER_OFF; /* no spare port is needed here */
@@ -360,6 +377,164 @@ START_TEST(test_witness_goes_without_a_farewell)
 }
 END_TEST
 
+/* -- looks ----------------------------------------------------------------- */
+
+static struct looks looks; /* large */
+
+static struct {
+    int answers[CANDIDATES_MAX], failures[CANDIDATES_MAX];
+    struct msg last;
+} saw;
+
+static void on_seen(void *ctx, int place, const struct msg *answer)
+{
+    ck_assert_ptr_eq(ctx, &saw);
+    if (answer == NULL) {
+        saw.failures[place]++;
+        return;
+    }
+    saw.answers[place]++;
+    saw.last = *answer;
+}
+
+static void look_around(void)
+{
+    struct msg m = {.kind = MSG_KIND_serves,
+                    .serves = {.version = MSG_VERSION, .votes = 1}};
+    char target[40];
+    msg_set(m.serves.run, "run");
+    (void)snprintf(target, sizeof(target), "127.0.0.1:%d", places[1].port);
+    looks_ask(&looks, 0, "", 0, false, &m);
+    looks_ask(&looks, 1, target, 0, false, &m);
+    looks_ask(&looks, 2, "no address", 0, false, &m);
+}
+
+static void begin_looks(void)
+{
+    memset(&saw, 0, sizeof(saw));
+    looks_init(&looks, &loop, &conf, &own, on_seen, &saw);
+    look_around();
+}
+
+static void answer_look(struct stand *p, int64_t epoch)
+{
+    struct msg m = {.kind = MSG_KIND_moved, .moved.epoch = epoch};
+    msg_set(m.moved.epoch_id, "feedfeedfeedfeed");
+    conn_send(p->conn, &m);
+}
+
+/* All at once, each on a connection that stays; what is answered comes with the
+ * place. */
+START_TEST(test_looks_ask_all_places)
+{
+    begin_looks();
+    for (int i = 0; i < 2; i++) {
+        ck_assert(run_until(&places[i].said, 1, 20000));
+        ck_assert_int_eq(places[i].last.kind, MSG_KIND_serves);
+        ck_assert_str_eq(places[i].last.serves.run, "run");
+        ck_assert_str_eq(places[i].last.serves.addr, "");
+    }
+    answer_look(&places[1], 7);
+    ck_assert(run_until(&saw.answers[1], 1, 20000));
+    ck_assert_int_eq(saw.last.moved.epoch, 7);
+    look_around();
+    ck_assert(run_until(&places[0].said, 2, 20000));
+    ck_assert(run_until(&places[1].said, 2, 20000));
+    ck_assert_int_eq(saw.answers[0] + saw.failures[0] + saw.failures[1], 0);
+    looks_end(&looks);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(run_until(&places[i].ended, 1, 20000));
+        ck_assert(!places[i].orderly);
+    }
+    ck_assert_int_eq(saw.failures[0] + saw.failures[1], 0);
+}
+END_TEST
+
+/* Where nobody listens that is told; the next look finds who listens by then.
+ */
+START_TEST(test_looks_tell_that_a_place_is_not_reached)
+{
+    close_place(&places[0]);
+    begin_looks();
+    ck_assert(run_until(&saw.failures[0], 1, 20000));
+    open_place(&places[0]);
+    look_around();
+    ck_assert(run_until(&places[0].said, 1, 20000));
+    conn_close(places[0].conn);
+    places[0].conn = NULL;
+    ck_assert(run_until(&saw.failures[0], 2, 20000));
+    looks_end(&looks);
+}
+END_TEST
+
+/* -- reach ----------------------------------------------------------------- */
+
+static struct reach reach; /* large */
+
+static struct {
+    int times;
+    char text[REACH_TEXT_MAX];
+} unreached;
+
+static void on_unreached(void *ctx, const char *text)
+{
+    ck_assert_ptr_eq(ctx, &unreached);
+    unreached.times++;
+    msg_set(unreached.text, text);
+}
+
+static void round_begins(int64_t round)
+{
+    struct msg v = {.kind = MSG_KIND_voters, .voters.round = round};
+    struct msg g = {.kind = MSG_KIND_go, .go.round = round};
+    (void)snprintf(v.voters.addrs, sizeof(v.voters.addrs),
+                   "127.0.0.1:%d - 127.0.0.1:%d 127.0.0.1:%d ", places[0].port,
+                   places[1].port, places[2].port);
+    reach_hear(&reach, &v);
+    reach_hear(&reach, &g);
+}
+
+/* Until the tries of that round are over. */
+static void await_tries(void)
+{
+    int64_t until_us = mono_now_us() + 20 * MONO_S;
+    while (reach.open > 0 && mono_now_us() < until_us)
+        (void)uv_run(&loop, UV_RUN_ONCE);
+    ck_assert_int_eq(reach.open, 0);
+}
+
+/* Nothing is said where a server may be; what is not reached is named once, and
+ * again if that changes. */
+START_TEST(test_reach_names_what_it_does_not_reach)
+{
+    char name[40];
+    memset(&unreached, 0, sizeof(unreached));
+    is_deaf = true;
+    reach_init(&reach, &loop, &own, on_unreached, &unreached);
+    round_begins(1);
+    ck_assert_int_gt(reach.open, 0);
+    await_tries();
+    ck_assert_int_eq(unreached.times, 0);
+    close_place(&places[1]);
+    for (int i = 2; i < 4; i++) {
+        round_begins(i);
+        round_begins(i); /* known */
+        await_tries();
+        ck_assert_int_eq(unreached.times, 1);
+    }
+    (void)snprintf(name, sizeof(name), "127.0.0.1:%d (", places[1].port);
+    ck_assert_ptr_nonnull(strstr(unreached.text, name));
+    ck_assert_ptr_null(strstr(unreached.text, "), 127"));
+    close_place(&places[2]);
+    round_begins(4);
+    await_tries();
+    ck_assert_int_eq(unreached.times, 2);
+    ck_assert_ptr_nonnull(strstr(unreached.text, "), 127.0.0.1:"));
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(places[i].said, 0);
+}
+END_TEST
+
 /* -- what a server tells --------------------------------------------------- */
 
 static const struct {
@@ -426,6 +601,9 @@ int main(void)
     tcase_add_test(tc, test_witness_stands_at_two_voters);
     tcase_add_test(tc, test_witness_stands_at_the_next_endpoint);
     tcase_add_test(tc, test_witness_goes_without_a_farewell);
+    tcase_add_test(tc, test_looks_ask_all_places);
+    tcase_add_test(tc, test_looks_tell_that_a_place_is_not_reached);
+    tcase_add_test(tc, test_reach_names_what_it_does_not_reach);
     tcase_add_loop_test(tc, test_endpoint_is_read_or_refused, 0,
                         sizeof(addresses) / sizeof(addresses[0]));
     tcase_add_test(tc, test_endpoint_has_a_longest_name);

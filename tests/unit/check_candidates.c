@@ -2,7 +2,7 @@
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
- * Where a run may be served, and in which order an agent tries it.
+ * Where a run may be served, and which of these places an agent joins.
  */
 #include <check.h>
 #include <stdio.h>
@@ -16,7 +16,6 @@
     "a123456789b123456789c123456789d123456789e123456789f123456789g123456789"
 
 static struct candidates c;
-static bool leased;
 
 /* One word after the other. */
 struct words {
@@ -29,173 +28,224 @@ static void add(struct words *w, const char *before, const char *word)
     strcat(strcat(strcat(w->text, before), word), " ");
 }
 
-/* What is in hand, as a word: the number of an endpoint, or an address. */
-static const char *here(void)
+static void fresh(int endpoints, const char *addrs)
 {
-    static char text[80];
-    (void)snprintf(text, sizeof(text), "%d", candidates_which(&c));
-    return candidates_target(&c)[0] != '\0' ? candidates_target(&c) : text;
+    candidates_init(&c, endpoints);
+    (void)candidates_learn(&c, addrs);
+    candidates_check(&c);
 }
 
-/* The next `n` that are tried, with "|" before one that a pause is due before;
- * those whose first letters stand in `open` take the connection. */
-static const char *next(int n, const char *open)
+/* All places in the order, as words: the number of an endpoint, or an address;
+ * with "*" before the one in hand. */
+static const char *order(void)
 {
     static struct words all;
     all.text[0] = '\0';
-    for (int i = 0; i < n; i++) {
-        bool pause = candidates_next(&c, leased);
-        add(&all, pause ? "|" : "", here());
-        if (strchr(open, here()[0]) != NULL)
-            candidates_answered(&c);
-        candidates_check(&c);
+    for (int i = 0; i < candidates_count(&c); i++) {
+        char number[16];
+        const char *addr = candidates_addr(&c, i);
+        (void)snprintf(number, sizeof(number), "%d", i);
+        add(&all, i == candidates_at(&c) ? "*" : "",
+            addr[0] != '\0' ? addr : number);
     }
     return all.text;
 }
 
-static void fresh(int endpoints, const char *addrs)
+/* What each place answers, by a letter: "?" nothing yet, "x" it fails, a digit:
+ * so many voters reach it, "L" and "M" leaders of terms 5 and 6. */
+static void see(const char *what)
 {
-    candidates_init(&c, endpoints);
-    candidates_learn(&c, addrs);
-    candidates_served(&c);
+    candidates_forget(&c);
+    for (int i = 0; what[i] != '\0'; i++) {
+        struct candidates_seen seen = {.id = "s"};
+        if (what[i] == '?')
+            continue;
+        if (what[i] == 'x') {
+            candidates_failed(&c, i);
+            continue;
+        }
+        bool leads = what[i] == 'L' || what[i] == 'M';
+        seen.state = leads ? CANDIDATES_LEADS : CANDIDATES_ANSWERS;
+        seen.term = leads ? 5 + (what[i] == 'M') : 0;
+        seen.reached = leads ? 0 : what[i] - '0';
+        candidates_saw(&c, i, &seen);
+    }
 }
 
-/* As it has always been: the same again, each time after a pause. */
-START_TEST(test_candidates_single_endpoint_is_all_there_is)
+/* -- the order ------------------------------------------------------------- */
+
+START_TEST(test_candidates_are_endpoints_then_voters)
 {
     candidates_init(&c, 1);
-    ck_assert_str_eq(here(), "0");
-    ck_assert_int_eq(candidates_count(&c), 1);
-    ck_assert_str_eq(next(3, ""), "|0 |0 |0 ");
-    ck_assert_str_eq(next(3, "0"), "|0 |0 |0 ");
-    candidates_served(&c);
-    ck_assert_str_eq(next(2, ""), "|0 |0 ");
-}
-END_TEST
-
-START_TEST(test_candidates_list_is_tried_in_order)
-{
-    candidates_init(&c, 3);
-    ck_assert_str_eq(next(5, ""), "1 2 |0 1 2 ");
-}
-END_TEST
-
-/* Endpoints first, then the voters, from the one that was lost onwards. */
-START_TEST(test_candidates_pass_begins_behind_the_server_that_was_lost)
-{
+    ck_assert_str_eq(order(), "*0 ");
+    ck_assert(!candidates_has_voters(&c));
     fresh(2, "a:1 b:2 c:3 ");
-    ck_assert_int_eq(candidates_count(&c), 5);
-    ck_assert_str_eq(next(3, ""), "1 a:1 b:2 ");
-    candidates_served(&c);
-    ck_assert_str_eq(next(4, ""), "c:3 |0 1 a:1 ");
+    ck_assert_str_eq(order(), "*0 1 a:1 b:2 c:3 ");
+    ck_assert(candidates_has_voters(&c));
+    candidates_take(&c, 3);
+    ck_assert_str_eq(candidates_target(&c), "b:2");
+    ck_assert_int_eq(candidates_which(&c), 0);
+    candidates_take(&c, 1);
+    ck_assert_str_eq(candidates_target(&c), "");
+    ck_assert_int_eq(candidates_which(&c), 1);
 }
 END_TEST
 
-/* After the pass: home is the first that takes connections; each of the others
- * is visited between two stays. */
-START_TEST(test_candidates_home_is_where_most_of_the_time_goes)
+/* A search that is under way does not begin again. */
+START_TEST(test_candidates_list_that_has_not_changed_changes_nothing)
 {
-    fresh(1, "a:1 b:2 c:3 ");
-    ck_assert_str_eq(next(5, "bc"), "a:1 b:2 0 c:3 0 ");
-    ck_assert_int_eq(candidates_patience(&c), 1);
-    ck_assert_str_eq(next(1, "bc"), "|b:2 ");
-    ck_assert_int_eq(candidates_patience(&c), 4);
-    ck_assert_str_eq(next(1, "bc"), "|0 ");
-    ck_assert_int_eq(candidates_patience(&c), 1);
-    ck_assert_str_eq(next(6, "bc"), "b:2 |a:1 b:2 c:3 |b:2 |0 ");
+    fresh(1, "a:1 b:2 ");
+    candidates_take(&c, 2);
+    see("x1L");
+    ck_assert(!candidates_learn(&c, "a:1 b:2"));
+    ck_assert_int_eq(c.seen[2].state, CANDIDATES_LEADS);
+    ck_assert(candidates_learn(&c, "a:1 b:2 d:4"));
+    ck_assert_int_eq(c.seen[2].state, CANDIDATES_UNSEEN);
+    ck_assert_str_eq(order(), "0 a:1 *b:2 d:4 ");
+    ck_assert(!candidates_learn(&c, "a:1 b:2 d:4"));
+    candidates_moved(&c, "x:9");
+    ck_assert(!candidates_learn(&c, "a:1 b:2 d:4"));
+    ck_assert_str_eq(order(), "0 a:1 b:2 d:4 *x:9 ");
 }
 END_TEST
 
-/* While a lease is held: one pass after the other, and the lost server again
- * behind each that answers in vain. */
-START_TEST(test_candidates_lost_server_is_tried_again_while_a_lease_is_held)
+/* The place that gave the last lease may be no voter's. */
+START_TEST(test_candidates_place_in_hand_stays_in_the_order)
 {
-    leased = true;
-    fresh(1, "a:1 b:2 10.0.0.1:3 ");
-    candidates_silent(&c, "10.0.0.1");
-    ck_assert_str_eq(next(3, "a"), "a:1 0 b:2 ");
-    ck_assert_str_eq(next(5, "a"), "|0 a:1 0 b:2 10.0.0.1:3 ");
-    ck_assert_str_eq(next(2, ""), "|0 a:1 ");
-    ck_assert(!candidates_are_tried(&c));
-    leased = false;
-    ck_assert_str_eq(next(3, ""), "b:2 10.0.0.1:3 |a:1 ");
-    ck_assert(candidates_are_tried(&c));
+    fresh(1, "a:1 b:2 ");
+    candidates_take(&c, 1);
+    ck_assert(candidates_learn(&c, "b:2 d:4 "));
+    ck_assert_str_eq(order(), "0 b:2 d:4 *a:1 ");
+    candidates_take(&c, 1);
+    ck_assert(candidates_learn(&c, "b:2 e:5 "));
+    ck_assert_str_eq(order(), "0 *b:2 e:5 a:1 ");
+    ck_assert(candidates_learn(&c, "a:1 b:2 "));
+    ck_assert_str_eq(order(), "0 a:1 *b:2 ");
 }
 END_TEST
 
-START_TEST(test_candidates_home_that_is_gone_gives_way_to_another)
-{
-    fresh(1, "a:1 b:2 c:3 ");
-    ck_assert_str_eq(next(6, "bc"), "a:1 b:2 0 c:3 0 |b:2 ");
-    ck_assert_str_eq(next(2, "c"), "|0 b:2 "); /* refused */
-    ck_assert_str_eq(next(1, "c"), "c:3 ");
-    ck_assert_int_eq(candidates_patience(&c), 4);
-    ck_assert_str_eq(next(1, "ac"), "|a:1 "); /* stands before c */
-    ck_assert_int_eq(candidates_patience(&c), 4);
-    ck_assert_str_eq(next(4, "ac"), "b:2 |a:1 c:3 |a:1 ");
-}
-END_TEST
-
-/* What is on the silent host would cost a part of the lease; later it is tried
- * like the others. */
-START_TEST(test_candidates_silent_host_is_left_out_of_the_first_pass)
-{
-    fresh(1, "10.0.0.1:29500 10.0.0.2:29500 10.0.0.1:7 10.0.0.11:8 ");
-    candidates_silent(&c, "10.0.0.1");
-    ck_assert_str_eq(next(2, ""), "10.0.0.2:29500 10.0.0.11:8 ");
-    ck_assert_str_eq(next(2, ""), "|0 10.0.0.1:29500 ");
-    fresh(1, "fe80::1:5 fe80::2:5 ");
-    candidates_silent(&c, "fe80::1");
-    ck_assert_str_eq(next(1, ""), "fe80::2:5 ");
-    fresh(1, "a:1 ");
-    candidates_silent(&c, "");
-    ck_assert_str_eq(next(1, ""), "a:1 ");
-}
-END_TEST
-
-/* The place that a server names is the next one; the second such word without a
- * server that has the authority costs a pause. */
+/* The place that a server names is in hand; the second such word without a
+ * lease costs a pause. */
 START_TEST(test_candidates_goes_where_it_is_sent)
 {
     fresh(1, "a:1 b:2 ");
-    candidates_moved(&c, "b:2");
-    ck_assert_str_eq(next(1, ""), "b:2 ");
-    candidates_moved(&c, "x:9");
-    ck_assert_str_eq(next(1, ""), "|x:9 ");
-    candidates_moved(&c, "b:2");
-    ck_assert_str_eq(next(1, ""), "|b:2 ");
+    ck_assert(!candidates_moved(&c, "b:2"));
+    ck_assert_str_eq(order(), "0 a:1 *b:2 ");
+    ck_assert(candidates_moved(&c, "x:9"));
+    ck_assert_str_eq(order(), "0 a:1 b:2 *x:9 ");
     candidates_served(&c);
-    candidates_moved(&c, "x:9");
-    ck_assert_str_eq(next(1, ""), "x:9 ");
-    ck_assert_str_eq(next(2, ""), "|0 a:1 ");
+    ck_assert(!candidates_moved(&c, "y:9"));
+    ck_assert_str_eq(order(), "0 a:1 b:2 *y:9 ");
 }
 END_TEST
 
-/* A pass from a place that is in no list tries each place once. */
-START_TEST(test_candidates_unlisted_server_that_is_lost)
+/* -- the choice ------------------------------------------------------------ */
+
+static const struct {
+    const char *seen;
+    int waits, settled, counted; /* the place then */
+} choices[] = {
+    {"????", -1, -1, -1},
+    {"xxxx", -1, -1, -1},
+    /* The first of those that answer; those before it may still do so. */
+    {"x0??", 1, 1, 1},
+    {"?0??", -1, 1, 1},
+    {"?x?0", -1, 3, 3},
+    {"xxx0", 3, 3, 3},
+    {"0???", 0, 0, 0},
+    /* Counts, once all were asked again. */
+    {"x243", 1, 1, 2},
+    {"?344", -1, 1, 2},
+    {"3333", 0, 0, 0},
+    {"x0x1", 1, 1, 3},
+    /* Whoever leads. */
+    {"?9?L", 3, 3, 3},
+    {"9L9L", 1, 1, 1},
+    {"9L9M", 3, 3, 3},
+};
+
+START_TEST(test_candidates_choice_of_what_is_seen)
 {
-    fresh(1, "a:1 b:2 ");
-    candidates_moved(&c, "x:9");
-    ck_assert_str_eq(next(1, ""), "x:9 ");
-    candidates_served(&c);
-    ck_assert_str_eq(next(4, ""), "0 a:1 b:2 |0 ");
+    fresh(1, "a:1 b:2 c:3 ");
+    see(choices[_i].seen);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_WAITS),
+                     choices[_i].waits);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_SETTLED),
+                     choices[_i].settled);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED),
+                     choices[_i].counted);
 }
 END_TEST
 
-/* A new round has other voters; the server in hand stays what it is. */
-START_TEST(test_candidates_new_list_keeps_the_one_in_hand)
+/* Each node reaches some places only; all that see the same counts meet where a
+ * majority can. */
+START_TEST(test_candidates_meet_where_most_can)
 {
     fresh(1, "a:1 b:2 ");
-    ck_assert_str_eq(next(2, ""), "a:1 b:2 ");
-    candidates_learn(&c, "b:2 d:4 ");
-    ck_assert_str_eq(here(), "b:2");
-    ck_assert_str_eq(next(2, ""), "d:4 |0 ");
-    ck_assert_str_eq(next(1, ""), "|b:2 ");
-    candidates_learn(&c, "d:4 ");
-    ck_assert_str_eq(here(), "b:2"); /* in no list any more */
-    ck_assert_str_eq(next(2, ""), "0 d:4 ");
+    see("x23"); /* reaches both */
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 2);
+    see("xx3");
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 2);
+    see("x22");
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 1);
 }
 END_TEST
+
+/* What it says of other nodes is of no use to one that it refuses. */
+START_TEST(test_candidates_place_that_refuses_is_no_place)
+{
+    fresh(1, "a:1 ");
+    see("01");
+    candidates_bar(&c, 1);
+    struct candidates_seen seen = {.state = CANDIDATES_ANSWERS, .reached = 3};
+    candidates_saw(&c, 1, &seen);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 0);
+    seen.state = CANDIDATES_LEADS;
+    candidates_saw(&c, 1, &seen);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 1);
+    see("01");
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 1);
+}
+END_TEST
+
+/* It led, and has fallen silent since. */
+START_TEST(test_candidates_place_that_is_asked_in_vain_fails)
+{
+    fresh(1, "a:1 ");
+    see("0L");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 1);
+        candidates_ask(&c, 0);
+        candidates_ask(&c, 1);
+        struct candidates_seen seen = c.seen[0];
+        seen.asked = 0;
+        candidates_saw(&c, 0, &seen); /* that one answers */
+    }
+    candidates_ask(&c, 1);
+    ck_assert_int_eq(candidates_choose(&c, CANDIDATES_COUNTED), 0);
+}
+END_TEST
+
+START_TEST(test_candidates_unreached_places_are_named)
+{
+    char text[200], little[12];
+    fresh(1, "a:1 b:2 c:3 ");
+    see("x?1L");
+    ck_assert_int_eq(candidates_unreached(&c, text, sizeof(text)), 2);
+    ck_assert_str_eq(text, "the endpoint, a:1");
+    candidates_bar(&c, 2); /* it answers, if not this node */
+    ck_assert_int_eq(candidates_unreached(&c, text, sizeof(text)), 2);
+    ck_assert_int_eq(candidates_unreached(&c, little, sizeof(little)), 2);
+    fresh(2, "a:1 b:2 c:3 d:4 e:5 ");
+    ck_assert_int_eq(candidates_unreached(&c, text, sizeof(text)), 7);
+    ck_assert_str_eq(text, "endpoint 1, endpoint 2, a:1, b:2 and 3 more");
+    see("0000000");
+    ck_assert_int_eq(candidates_unreached(&c, text, sizeof(text)), 0);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* -- what is told ---------------------------------------------------------- */
 
 /* It comes from a peer. */
 START_TEST(test_candidates_what_is_no_address_is_left_out)
@@ -212,7 +262,7 @@ START_TEST(test_candidates_what_is_no_address_is_left_out)
     fresh(1, addrs.text);
     ck_assert_int_eq(candidates_count(&c), 1);
     fresh(1, "a:1 - a:1 b:65535");
-    ck_assert_str_eq(next(3, ""), "a:1 b:65535 |0 ");
+    ck_assert_str_eq(order(), "*0 a:1 b:65535 ");
     ck_assert(candidates_is_addr("::1:80"));
 }
 END_TEST
@@ -227,6 +277,10 @@ START_TEST(test_candidates_more_voters_than_there_can_be_are_cut)
     }
     fresh(1, addrs.text);
     ck_assert_int_eq(candidates_count(&c), 1 + MSG_VOTERS_MAX);
+    (void)candidates_moved(&c, "x:9");
+    ck_assert(!candidates_learn(&c, addrs.text));
+    ck_assert_int_eq(candidates_count(&c), 2 + MSG_VOTERS_MAX);
+    candidates_check(&c);
 }
 END_TEST
 
@@ -235,22 +289,22 @@ int main(void)
     Suite *suite = suite_create("candidates");
     TCase *t = tcase_create("candidates");
     const TTest *const tests[] = {
-        test_candidates_single_endpoint_is_all_there_is,
-        test_candidates_list_is_tried_in_order,
-        test_candidates_pass_begins_behind_the_server_that_was_lost,
-        test_candidates_home_is_where_most_of_the_time_goes,
-        test_candidates_lost_server_is_tried_again_while_a_lease_is_held,
-        test_candidates_home_that_is_gone_gives_way_to_another,
-        test_candidates_silent_host_is_left_out_of_the_first_pass,
+        test_candidates_are_endpoints_then_voters,
+        test_candidates_list_that_has_not_changed_changes_nothing,
+        test_candidates_place_in_hand_stays_in_the_order,
         test_candidates_goes_where_it_is_sent,
-        test_candidates_unlisted_server_that_is_lost,
-        test_candidates_new_list_keeps_the_one_in_hand,
+        test_candidates_meet_where_most_can,
+        test_candidates_unreached_places_are_named,
+        test_candidates_place_that_refuses_is_no_place,
+        test_candidates_place_that_is_asked_in_vain_fails,
         test_candidates_what_is_no_address_is_left_out,
         test_candidates_more_voters_than_there_can_be_are_cut,
     };
     tcase_set_tags(t, "fast");
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
+    tcase_add_loop_test(t, test_candidates_choice_of_what_is_seen, 0,
+                        sizeof(choices) / sizeof(choices[0]));
     suite_add_tcase(suite, t);
     return suite_run(suite);
 }

@@ -1,6 +1,7 @@
 /* links: launcher/rdzv/client launcher/rdzv/resolver tests/lib/hurt */
-/* links: launcher/rdzv/own_server launcher/rdzv/endpoint */
+/* links: launcher/rdzv/own_server launcher/rdzv/endpoint launcher/rdzv/looks */
 /* links: launcher/rdzv/redirect launcher/rdzv/witness launcher/rdzv/caller */
+/* links: launcher/rdzv/reach */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
@@ -43,7 +44,6 @@ static struct rdzv_client *client;
 static int ups, downs; /* calls of the handler */
 static int worlds;
 static char reason[1000];
-static char peer[ADDR_TEXT_MAX];
 static int held; /* descriptors that the guard got */
 
 /* -- names ----------------------------------------------------------------- */
@@ -86,7 +86,6 @@ void guard_hold(
 static void on_connected(void *ctx)
 {
     (void)ctx;
-    rdzv_client_peer_addr(client, peer);
     ups++;
 }
 
@@ -216,7 +215,7 @@ static bool comes_up(void)
 {
     bool up = false;
     for (int tries = 0; tries < 5 && !up; tries++) {
-        rdzv_client_connect(client, "", 0, 0);
+        rdzv_client_connect(client, "", 0);
         up = comes(&ups);
     }
     return up;
@@ -250,7 +249,6 @@ START_TEST(test_client_serves_and_connects)
 {
     ck_assert_int_eq(run(NULL), HURT_DONE);
     ck_assert_int_eq(ups, 1);
-    ck_assert_str_eq(peer, "127.0.0.1");
     ck_assert_int_eq(held, 1);
     ck_assert_int_eq(downs, 0);
 }
@@ -286,7 +284,7 @@ END_TEST
 static void connect_fails(const char *why)
 {
     int before = downs;
-    rdzv_client_connect(client, "", 0, 0);
+    rdzv_client_connect(client, "", 0);
     ck_assert(run_until(&downs, before + 1, 20000));
     ck_assert_int_eq(ups, 0);
     ck_assert_msg(strstr(reason, why) != NULL, "%s", reason);
@@ -340,7 +338,7 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
     conf.read_timeout_us = 200 * MONO_MS;
     ck_assert_int_eq(start(), 0);
     fault_plan("test:getifaddrs:1:EMFILE");
-    rdzv_client_connect(client, "", 0, 0);
+    rdzv_client_connect(client, "", 0);
     ck_assert(run_until(&downs, 1, 20000));
     ck_assert_msg(strstr(reason, "cannot find out whether 192.0.2.1 is an "
                                  "address of this node, which would serve "
@@ -349,7 +347,7 @@ START_TEST(test_client_says_that_it_cannot_find_its_own_addresses)
                   "%s", reason);
     ck_assert_int_eq(fault_struck(), 1);
     fault_end();
-    rdzv_client_connect(client, "", 0, 0);
+    rdzv_client_connect(client, "", 0);
     ck_assert(run_until(&downs, 2, 20000));
     ck_assert_msg(strstr(reason, "getifaddrs") == NULL, "%s", reason);
     ck_assert_int_eq(finish(fault_descriptors()), HURT_DONE);
@@ -416,20 +414,20 @@ START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
         conf.endpoints[i].port = listen_here(i == 0 ? &other : NULL);
     memcpy(conf.endpoints[1].host, "127.0.0.1", sizeof("127.0.0.1"));
     ck_assert_int_eq(start(), 0);
-    rdzv_client_connect(client, "", 0, 500); /* another program has it */
+    rdzv_client_connect(client, "", 0); /* another program has it */
     ck_assert(comes(&ups));
     ck_assert(!rdzv_client_hosts(client));
     ck_assert_int_eq(rdzv_client_server(client), 0);
     rdzv_client_disconnect(client);
     ck_assert_int_eq(close(other), 0); /* before a server has a copy of it */
     int taken = keep_refusing(conf.endpoints[0].port);
-    rdzv_client_connect(client, "", 1, 500);
+    rdzv_client_connect(client, "", 1);
     ck_assert(comes(&ups));
     ck_assert(rdzv_client_hosts(client));
     ck_assert_int_gt(rdzv_client_server(client), 0);
     ck_assert_int_eq(rdzv_client_port(client), conf.endpoints[1].port);
     rdzv_client_disconnect(client);
-    rdzv_client_connect(client, "", 0, 500); /* one server is enough */
+    rdzv_client_connect(client, "", 0); /* one server is enough */
     ck_assert(!comes(&ups));
     ck_assert_ptr_nonnull(strstr(reason, "refused"));
     ck_assert_int_eq(close(taken), 0);
@@ -442,7 +440,7 @@ static void serve_at_last(void)
 {
     int64_t until_us = mono_now_us() + 30 * MONO_S;
     while (!rdzv_client_hosts(client) && mono_now_us() < until_us) {
-        rdzv_client_connect(client, "", 0, 500);
+        rdzv_client_connect(client, "", 0);
         if (!comes(&ups))
             (void)usleep(50000);
     }
@@ -472,7 +470,7 @@ START_TEST(test_client_leaves_the_endpoint_to_a_daemon_that_asked)
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
     int port = conf.endpoints[0].port = listen_here(&daemon);
     ck_assert_int_eq(start(), 0);
-    rdzv_client_connect(client, "", 0, 500);
+    rdzv_client_connect(client, "", 0);
     ck_assert(comes(&ups) && !rdzv_client_hosts(client));
     rdzv_client_disconnect(client);
     ck_assert_int_eq(close(daemon), 0);
@@ -484,12 +482,12 @@ START_TEST(test_client_leaves_the_endpoint_to_a_daemon_that_asked)
     for (int i = 0; i < 30000 && rdzv_client_server(client) > 0; i++)
         (void)run_until(&ups, ups + 1, 1);
     ck_assert_int_eq(rdzv_client_server(client), 0);
-    rdzv_client_connect(client, "", 0, 500);
+    rdzv_client_connect(client, "", 0);
     ck_assert(comes(&downs));
     ck_assert_int_eq(rdzv_client_server(client), 0);
     daemon = keep_refusing(port);
     ck_assert_int_eq(listen(daemon, 4), 0);
-    rdzv_client_connect(client, "", 0, 500);
+    rdzv_client_connect(client, "", 0);
     ck_assert(comes(&ups) && !rdzv_client_hosts(client));
     ck_assert_int_eq(close(daemon), 0);
 }
@@ -505,7 +503,7 @@ START_TEST(test_client_dials_the_address_that_it_is_told)
     (void)snprintf(target, sizeof(target), "%s:%d", hosts[_i], port);
     conf.is_host = 0;
     ck_assert_int_eq(start(), 0);
-    rdzv_client_connect(client, target, 0, 2000);
+    rdzv_client_connect(client, target, 0);
     ck_assert_msg(comes(&ups), "%s: %s", target, reason);
     ck_assert(!rdzv_client_hosts(client));
     ck_assert_int_eq(close(fd), 0);
@@ -521,7 +519,7 @@ START_TEST(test_client_says_that_an_address_is_none)
     ck_assert_int_eq(start(), 0);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         int before = downs;
-        rdzv_client_connect(client, wrong[i], 0, 500);
+        rdzv_client_connect(client, wrong[i], 0);
         ck_assert(run_until(&downs, before + 1, 20000));
         ck_assert_str_eq(reason, "the address that a server told is none");
     }
@@ -550,10 +548,11 @@ static int silent_port(void)
 START_TEST(test_client_gives_up_a_silent_host_in_time)
 {
     conf.is_host = 0;
+    conf.read_timeout_us = 300 * MONO_MS;
     conf.endpoints[0].port = silent_port();
     ck_assert_int_eq(start(), 0);
     int64_t began_us = mono_now_us();
-    rdzv_client_connect(client, "", 0, 300);
+    rdzv_client_connect(client, "", 0);
     ck_assert(run_until(&downs, 1, 20000));
     ck_assert_int_ge(mono_now_us() - began_us, 250 * MONO_MS);
     ck_assert_int_lt(mono_now_us() - began_us, suite_room_us(2 * MONO_S));
@@ -569,11 +568,11 @@ START_TEST(test_client_leaves_a_silent_host_for_another)
     conf.is_host = 0;
     conf.endpoints[0].port = silent_port();
     ck_assert_int_eq(start(), 0);
-    rdzv_client_connect(client, "", 0, 0);
+    rdzv_client_connect(client, "", 0);
     ck_assert(!run_until(&downs, 1, 100));
     rdzv_client_disconnect(client);
     (void)snprintf(target, sizeof(target), "127.0.0.1:%d", listen_here(&fd));
-    rdzv_client_connect(client, target, 0, 300);
+    rdzv_client_connect(client, target, 0);
     ck_assert(comes(&ups));
     ck_assert_int_eq(downs, 0);
     ck_assert_int_eq(close(fd), 0);

@@ -391,6 +391,95 @@ START_TEST(test_moved_table_has_an_end)
 }
 END_TEST
 
+/* -- who asks -------------------------------------------------------------- */
+
+/* Connection `conn` asks where the run is. */
+static void look(int conn, bool votes)
+{
+    struct msg m = {.kind = MSG_KIND_serves};
+    m.serves.version = MSG_VERSION;
+    m.serves.votes = votes;
+    msg_set(m.serves.run, "r");
+    say(conn, &m);
+    ck_assert(told(conn, "moved"));
+    ck_assert_str_eq(last[conn].moved.addr,
+                     last[conn].moved.epoch == 4 ? THERE : "");
+}
+
+/* It leads as long as half of the voters vouch for it; to ask is not to join.
+ */
+START_TEST(test_look_is_answered_by_a_leader)
+{
+    round_and_instance(3, 2, 3);
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.epoch, 1);
+    ck_assert(msg_same_instance(last[OTHER].moved.instance, instance));
+    ck_assert_int_ne(strcmp(last[OTHER].moved.instance, instance), 0);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 3);
+    voters[1].silent = voters[2].silent = true;
+    goes_on(HEARTBEAT * 3 / 2);
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.epoch, 0);
+}
+END_TEST
+
+/* A server that knows nothing of the run, that seeks a majority, that is told
+ * of it elsewhere. */
+START_TEST(test_look_is_answered_by_who_does_not_lead)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    if (_i == 1)
+        come(0);
+    if (_i == 2)
+        serves(4, THERE);
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.epoch, _i == 2 ? 4 : 0);
+    ck_assert_int_eq(rdzv_nodes(rdzv), _i == 1);
+}
+END_TEST
+
+/* How many with a vote reach this server, for all of them; as long as they ask.
+ */
+START_TEST(test_look_counts_who_looks)
+{
+    round_and_instance(3, 2, 3);
+    serve(2);
+    for (int i = 0; i < 3; i++) {
+        look(OTHER + i, true);
+        ck_assert_int_eq(last[OTHER + i].moved.reached, i + 1);
+    }
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.reached, 3);
+    look(OTHER + 3, false);
+    ck_assert_int_eq(last[OTHER + 3].moved.reached, 3);
+    closed(OTHER + 1, false);
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.reached, 2);
+    now_us += 2 * MONO_S;
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.reached, 1); /* the other is silent */
+}
+END_TEST
+
+/* Whatever run it asks for. */
+START_TEST(test_look_of_one_connection_counts_once)
+{
+    struct msg m = {.kind = MSG_KIND_serves};
+    round_and_instance(3, 2, 3);
+    m.serves.version = MSG_VERSION;
+    m.serves.votes = 1;
+    for (int i = 0; i < 200; i++) {
+        (void)snprintf(m.serves.run, sizeof(m.serves.run), "run%d", i);
+        say(OTHER, &m);
+        ck_assert_int_eq(last[OTHER].moved.reached, 1);
+    }
+    ck_assert_int_eq(last[OTHER].moved.epoch, 0);
+    look(OTHER, true);
+    ck_assert_int_eq(last[OTHER].moved.reached, 1);
+}
+END_TEST
+
 /* -- witnesses ------------------------------------------------------------- */
 
 /* The lost member's lease is not waited for. */
@@ -589,6 +678,10 @@ int main(void)
         {test_moved_of_a_lower_epoch_is_not_believed, 1},
         {test_moved_member_that_promised_more_is_not_sent, 1},
         {test_moved_table_has_an_end, 1},
+        {test_look_is_answered_by_a_leader, 1},
+        {test_look_is_answered_by_who_does_not_lead, 3},
+        {test_look_counts_who_looks, 1},
+        {test_look_of_one_connection_counts_once, 1},
         {test_witness_farewell_saves_the_wait, 2},
         {test_witness_farewell_is_kept_for_the_members, 1},
         {test_witness_of_another_instance_proves_nothing, 1},

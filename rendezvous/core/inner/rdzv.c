@@ -137,7 +137,8 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
     bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_witness ||
                  msg_sender(m->kind) == MSG_CTL;
     if (m->kind == MSG_KIND_serves) /* also passed on by a node */
-        return m->serves.version != MSG_VERSION;
+        return m->serves.version != MSG_VERSION ||
+               (m->serves.addr[0] != '\0' && m->serves.epoch == 0);
     return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
            (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
 }

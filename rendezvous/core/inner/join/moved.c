@@ -8,6 +8,11 @@
  * while it is young, or any of them could move it. An agent that is sent
  * somewhere obeys nobody there who is not in office.
  *
+ * Who asks is counted as long as it asks again: a connection alone may be one
+ * of a host that has lost its power. There is room for LOOKS_MAX of them, which
+ * is as many as all voters of eight runs; beyond that they are answered, and
+ * not counted.
+ *
  * Ages are compared, not epochs: either instance may have had more servers.
  * Both sides compare the same two ages, but for the time that a message takes,
  * by which each believes the other one to be younger: so never do both give
@@ -27,6 +32,8 @@
 #define MOVED_MAX  64
 #define HOLDS_US   (3 * MONO_S)
 #define YOUNG_US   (300 * MONO_S)
+#define LOOKS_MAX  256
+#define LOOKS_US   (2 * MONO_S)         /* it asks again each half a second */
 #define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
 
 struct moved_run {
@@ -39,8 +46,16 @@ struct moved_run {
     int64_t until_us;
 };
 
+/* A launcher with a vote that looks for a leader. */
+struct moved_look {
+    char run[129];
+    int conn;
+    int64_t until_us; /* in the past: the slot is free */
+};
+
 struct moved {
     struct moved_run runs[MOVED_MAX];
+    struct moved_look looks[LOOKS_MAX];
 };
 
 struct moved *moved_new(void)
@@ -113,9 +128,10 @@ remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 
 /* -- sending nodes there --------------------------------------------------- */
 
-static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
+static void
+send_where(struct rdzv *r, const struct moved_run *to, int reached, int conn)
 {
-    struct msg m = {.kind = MSG_KIND_moved};
+    struct msg m = {.kind = MSG_KIND_moved, .moved.reached = reached};
     m.moved.epoch = to->epoch.count;
     msg_set(m.moved.epoch_id, to->epoch.id);
     msg_set(m.moved.addr, to->addr);
@@ -123,6 +139,11 @@ static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
     m.moved.instance_ms =
         mono_min((r->now_us - to->born_us) / MONO_MS, AGE_MS_MAX);
     reply_send(r, conn, &m);
+}
+
+static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
+{
+    send_where(r, to, 0, conn);
 }
 
 /* It has rounds of the run, and half of the voters vouch for it. */
@@ -179,34 +200,78 @@ static void tell_older(struct rdzv *r,
         send_there(r, to, conn);
 }
 
-/* Nodes that did not reach this address gather at one behind it: if the run is
- * here, or known to be elsewhere, they are to go there. */
-static void call_together(struct rdzv *r, const struct msg_serves *s, int conn)
+/* -- who asks -------------------------------------------------------------- */
+
+static bool is_of(const struct rdzv *r, const struct moved_look *l, int conn)
+{
+    return r->now_us < l->until_us && l->conn == conn;
+}
+
+static void note_look(struct rdzv *r, const struct msg_serves *s, int conn)
+{
+    struct moved_look *to = NULL;
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        struct moved_look *l = &r->moved->looks[i];
+        if (is_of(r, l, conn)) {
+            to = l;
+            break;
+        }
+        if (to == NULL && r->now_us >= l->until_us)
+            to = l;
+    }
+    if (to == NULL)
+        return;
+    msg_set(to->run, s->run);
+    to->conn = conn;
+    to->until_us = mono_after(r->now_us, LOOKS_US);
+}
+
+static int count_looks(const struct rdzv *r, const char *run)
+{
+    int n = 0;
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        const struct moved_look *l = &r->moved->looks[i];
+        n += r->now_us < l->until_us && strcmp(l->run, run) == 0;
+    }
+    return n;
+}
+
+/* This server is in office, and if the run had a round half of the voters vouch
+ * for that. */
+static bool leads(const struct rdzv *r, const struct run *run)
+{
+    return run != NULL && run->failover && run->office.state == OFFICE_HELD &&
+           (run->round.number == 0 || has_run(r, run));
+}
+
+static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
 {
     const struct run *run = run_find(r, s->run);
-    const struct moved_run *to = find(r, s->run);
-    struct moved_run here = {.born_us = r->now_us, .addr = ""};
-    if (run != NULL && run->failover && run->office.state == OFFICE_HELD) {
-        here.epoch = run->office.epoch;
-        msg_set(here.instance, run->instance);
+    const struct moved_run *elsewhere = find(r, s->run);
+    struct moved_run to = {.born_us = r->now_us, .addr = ""};
+    if (s->votes)
+        note_look(r, s, conn);
+    if (leads(r, run)) {
+        to.epoch = run->office.epoch;
+        msg_set(to.instance, run->instance);
         if (run->round.number > 0)
-            here.born_us = run->born_us;
-        to = &here;
+            to.born_us = run->born_us;
+    } else if (elsewhere != NULL) {
+        to = *elsewhere;
     }
-    if (to != NULL)
-        send_there(r, to, conn);
+    send_where(r, &to, count_looks(r, s->run), conn);
 }
 
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_serves *s = &ev->msg->serves;
     bool is_new;
-    if (strcmp(s->epoch_id, r->limits.server) == 0)
-        return; /* two addresses lead here */
-    if (s->gathers) {
-        call_together(r, s, ev->conn);
+    if (s->addr[0] == '\0') {
+        answer_look(r, s, ev->conn);
         return;
     }
+    if (strcmp(s->epoch_id, r->limits.server) == 0)
+        return; /* two addresses lead here */
     struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
     tell_older(r, run, s, ev->conn);
@@ -228,6 +293,9 @@ void moved_closed(struct rdzv *r, int conn)
     for (int i = 0; i < MOVED_MAX; i++)
         if (r->moved->runs[i].conn == conn)
             r->moved->runs[i].until_us = 0;
+    for (int i = 0; i < LOOKS_MAX; i++)
+        if (r->moved->looks[i].conn == conn)
+            r->moved->looks[i].until_us = 0;
 }
 
 /* It was there, or another server was in office since: so nobody is sent there

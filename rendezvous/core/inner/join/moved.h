@@ -1,7 +1,9 @@
 /*
- * core/inner/join/moved: inside the rendezvous core: runs with failover that
- * another server has. Whoever serves such a run tells the address of its
- * endpoint (`serves`), so that a node that comes there finds it. Nothing
+ * core/inner/join/moved: inside the rendezvous core: where runs are served.
+ * The nodes of a run that is served elsewhere tell its endpoint that
+ * (`serves`), so that a node that comes there finds it. Launchers that look for
+ * a leader ask (`serves` without an address) without joining; each is answered
+ * with what is known here, and with how many of them have a vote. Nothing
  * outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_MOVED_H
@@ -16,7 +18,8 @@ struct moved *moved_new(void);
 void moved_del(struct moved *m);
 
 /* `serves`, on a connection that has not joined, or of a node that passes it
- * on. It holds for 3 s, or until the connection ends. Nodes that are here for
+ * on. A question is answered. What is told holds for 3 s, or until the
+ * connection ends. Nodes that are here for
  * this run are sent there, unless this server has it, and may act; if the other
  * instance is the older one, in any case. If it is a younger one than is known
  * here that is the answer.

@@ -25,7 +25,9 @@
 #include "rendezvous/core/inner/state/run.h"
 
 /* Addresses that are told to a node without a vote. */
-#define ADDRS_SOME 8
+/* If any minority of the voters is lost, the first one that is left is among
+ * these: that is where the others meet. */
+#define ADDRS_SOME (MSG_VOTERS_MAX / 2 + 1)
 
 /* -- where they are -------------------------------------------------------- */
 
