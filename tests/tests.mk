@@ -245,6 +245,7 @@ check-tree:
 	scripts/messages --self-test
 	scripts/messages --check
 	scripts/meter --self-test
+	tests/tree/check-english --self-test
 	tests/bench/pages --check
 check-install: all
 	tests/tree/check-install $(B)

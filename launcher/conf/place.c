@@ -264,8 +264,8 @@ static int check_nproc(struct placing *p)
 
 /* -- --virtual_local_rank -------------------------------------------------- */
 
-/* The GPU of local rank `i`: the one whose place in the list is the local rank,
- * or without a list the one with that number, as under torchrun. */
+/* The GPU of local rank `i`, as under torchrun: place `i` of the list, or
+ * without a list GPU number `i`. */
 static int find_seat_gpu(struct placing *p, int i, char id[NVML_UUID_MAX])
 {
     const struct gpus *g = find_gpus(p);

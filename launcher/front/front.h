@@ -11,8 +11,8 @@
  *             `-- ssh b ~~~~~~ proxy -- ddprun (host b)
  *
  * It passes signals on, shows the output of all, and ends with the status that
- * the launchers have. If it dies, whatever kills it, the proxies notice and end
- * their launchers.
+ * the launchers have. If the front end dies, in whatever way, the proxies
+ * notice and end their launchers.
  */
 #ifndef LAUNCHER_FRONT_FRONT_H
 #define LAUNCHER_FRONT_FRONT_H

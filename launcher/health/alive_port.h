@@ -1,8 +1,8 @@
 /*
  * launcher/health/alive_port: a TCP port on which the launcher of this node
- * says by HTTP that it is alive, for those who probe it (a Kubernetes
- * livenessProbe with httpGet). TORCHELASTIC_HEALTH_CHECK_PORT names it, as for
- * PyTorch's agent, whose own server for it is not public.
+ * answers any HTTP request: a probe (Kubernetes' livenessProbe with httpGet)
+ * learns that the launcher is alive. TORCHELASTIC_HEALTH_CHECK_PORT names the
+ * port, as for PyTorch's agent, whose own server is not public.
  */
 #ifndef LAUNCHER_HEALTH_ALIVE_PORT_H
 #define LAUNCHER_HEALTH_ALIVE_PORT_H

@@ -1,7 +1,8 @@
 /*
  * launcher/mpi/pmix: serves PMIx to the workers of this node. In each round it
- * starts a server (pmix_server) and gives the workers the variables by which
- * they find it, meets the other nodes for it, and judges the workers' ends.
+ * starts a server (pmix_server), gives the workers the variables with the
+ * server's address, meets the other nodes for the server, and judges the ends
+ * of the workers.
  */
 #ifndef LAUNCHER_MPI_PMIX_H
 #define LAUNCHER_MPI_PMIX_H

@@ -1,8 +1,9 @@
 /*
  * Happy path: each node brings its line, and all have met. A fence is a
- * gathering; the parts are frames. A rank that wants what one of another node
- * has put (direct modex) is a frame in that node's box, whose launcher asks its
- * own server, and posts the answer to the box of the node that asked.
+ * gathering; the parts are frames. If a rank wants what a rank of another node
+ * has put (direct modex), a frame goes into the box of the other node. The
+ * launcher there asks its own server, and posts the answer to the box of the
+ * node with the first rank.
  *
  * Failure modes:
  *  - The store is lost: who waits for it is told, now or when it asks.

@@ -34,8 +34,9 @@ struct pmix_nodes {
 /*
  * Makes the maps of all nodes' lines, in any order. They come from other
  * machines: false if they do not tell of each node once, or not of all ranks of
- * the world; also without memory. Nodes whose hosts have one name (containers,
- * or several nodes on one host) get "_RANK" behind it.
+ * the world; also without memory. If the hosts of several nodes have the same
+ * name (containers, or several nodes on one host), the names get "_RANK" at the
+ * end.
  */
 bool pmix_nodes_read(struct pmix_nodes *n,
                      const char *lines,

@@ -17,9 +17,9 @@
  *
  * ASKING waits for the other nodes; LOOKING, which is as ASKING, for the file
  * with this node's topology. A worker that has ended with 0 and without
- * MPI_Init fails once another one of this node has called it, which may wait
- * for it in shared memory; one that is LOST and lives, once another one waits
- * in the barrier.
+ * MPI_Init fails once another worker of this node has called MPI_Init, since
+ * the second may wait for the first in shared memory. A worker that is LOST and
+ * lives fails once another worker waits in the barrier.
  *
  * Over several nodes a barrier also carries the keys that are new on each of
  * them: `fence` is called with this node's once all workers here are in it, and

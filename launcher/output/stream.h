@@ -1,8 +1,8 @@
 /*
  * launcher/output/stream: one stream of one worker in the relay, and how it is
- * shown on a console that it shares with others, by the rules in relay.h: whole
- * lines, long lines in one piece, unfinished lines after a while, and what the
- * console did not take at once later.
+ * shown on a console that other streams use as well, by the rules in relay.h:
+ * whole lines, long lines in one piece, unfinished lines after a while, and
+ * later what the console did not take at once.
  */
 #ifndef LAUNCHER_OUTPUT_STREAM_H
 #define LAUNCHER_OUTPUT_STREAM_H

@@ -1,6 +1,6 @@
 /*
- * One probe, from its start to its exit status: which part it plays depends on
- * its rank, on whether it reaches the store, and on whether this is the second
+ * One probe, from its start to its exit status. The part of a probe depends on
+ * its rank, on whether the store is reached, and on whether this is the second
  * round (see preflight.h for the whole).
  */
 #include "launcher/preflight/preflight.h"

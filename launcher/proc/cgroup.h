@@ -1,9 +1,9 @@
 /*
  * launcher/proc/cgroup: a cgroup (version 2) of this launch's own, if one can
- * be made. The workers and all their descendants live in it, also those that
- * left their session and their parents, and one write kills them. If none can
- * be made (no cgroup2 mount, no right to write below our own group, Linux
- * before 5.14) everything works without.
+ * be made. The workers and all their descendants live there, also processes
+ * that left the session and the parents that they had. One write kills them
+ * all. If no cgroup can be made (no cgroup2 mount, no right to write below our
+ * own group, Linux before 5.14) everything works without.
  */
 #ifndef LAUNCHER_PROC_CGROUP_H
 #define LAUNCHER_PROC_CGROUP_H

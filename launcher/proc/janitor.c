@@ -40,8 +40,8 @@
 
 _Static_assert(sizeof(JANITOR_NAME) <= 16, "the kernel would cut it");
 
-/* A path is read when the agent is dead. It may have died while it wrote one,
- * so `len` says that it is whole. */
+/* A path is read when the agent is dead. The agent may have died while it wrote
+ * the path, so `len` says that the path is whole. */
 struct folder {
     atomic_size_t len; /* 0: none */
     char path[JANITOR_FOLDER_MAX + 1];

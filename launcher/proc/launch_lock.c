@@ -11,9 +11,9 @@
  * Failure modes: no /dev/shm, or it is of the network: nothing is done. A file
  * of somebody else, a link, one of another size or with strange contents: it is
  * ignored, since everybody may write into that folder. A launch that was killed
- * leaves a page of memory until the next one of its run, or until another one
- * begins an hour after one that saw it dead. Files of other runs are not opened
- * in a restart: there may be thousands.
+ * leaves a page of memory. The next launch of the run removes the page; so does
+ * any launch that begins an hour after another launch saw the dead one. Files
+ * of other runs are not opened in a restart: there may be thousands.
  */
 #include "launcher/proc/launch_lock.h"
 

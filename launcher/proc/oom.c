@@ -4,12 +4,12 @@
  * machine: both counts are read at the start and after each such end, and a
  * difference is taken for that worker.
  *
- * The count of the cgroup is the worker's as far as it is alone there. That of
- * the machine can be any process's: it says what is likely. It is the only one
- * if the worker is in a cgroup of its own (v1 counts for each by itself), if
- * there is none, or if the machine's memory ran out, and no limit's, on a
- * kernel that does not count that for the cgroup. If no file can be read
- * nothing is said.
+ * The count of the cgroup is the worker's as far as the worker is alone there.
+ * The count of the machine can be any process's: it says what is likely. Only
+ * the machine's is there if the worker is in a cgroup of its own (v1 counts for
+ * each by itself), if there is no cgroup, or if the machine's memory ran out,
+ * and no limit's, on a kernel that does not count such a kill for the cgroup.
+ * If no file can be read nothing is said.
  */
 #include "launcher/proc/oom.h"
 

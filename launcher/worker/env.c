@@ -170,8 +170,10 @@ static void set_pmi(struct vars *v,
 }
 
 /* What mpirun sets for Open MPI's programs; the rest comes from the PMIx
- * server. Open MPI 4 does not look for that server, and is a world of one rank,
- * unless it is kept from taking itself for a child of its own launcher. */
+ * server. Open MPI 4 takes itself for a child of its own launcher, unless it is
+ * kept from that: then it does not look for the server, and is a world of one
+ * rank.
+ */
 static void set_pmix(struct vars *v,
                      const struct conf *conf,
                      const struct msg_world *w,

@@ -65,8 +65,9 @@ void workers_set_taker(struct workers *workers, workers_taker taker, void *ctx);
 /* Whether a signal asks workers to end, or ends them. */
 bool workers_exits(int signo);
 
-/* Sends a signal to the process group of every worker that lives. If it asks
- * them to end, a worker that is stopped is continued, so that it can obey. */
+/* Sends a signal to the process group of every worker that lives. If the
+ * signal asks for an end, stopped workers are continued, so that they can obey.
+ */
 void workers_kill(struct workers *workers, int signo);
 
 /* The same for a signal that the scheduler sent to all processes of the step at
@@ -89,10 +90,10 @@ int workers_ask(struct workers *workers,
 void workers_pause(struct workers *workers, bool paused);
 
 /*
- * A child has perhaps ended (SIGCHLD): if it is a worker that has no pidfd, and
- * it has, it is reaped and on_exit is called. The caller tells of children in
- * the order of their ends, and then calls workers_reap_orphans, which finds the
- * workers of whose end nobody was told.
+ * A child has perhaps ended (SIGCHLD). If the child is a worker without a
+ * pidfd, and has ended, it is reaped and on_exit is called. The caller tells of
+ * children in the order of their ends, and then calls workers_reap_orphans,
+ * which finds the workers of whose end nobody was told.
  */
 void workers_ended(struct workers *workers, pid_t pid);
 

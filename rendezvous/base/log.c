@@ -109,8 +109,8 @@ static void on_time(int signo)
  * would change the stream for all processes that share it, and it cannot be
  * opened anew if it is another user's.
  *
- * So a timer's signal ends the write. It is one that is ignored by default, and
- * it repeats, in case it comes before write(2) has begun.
+ * So a timer's signal ends the write: a signal that is ignored by default. The
+ * timer repeats, in case its signal comes before write(2) has begun.
  */
 ssize_t log_write(int fd, const void *data, size_t len, int most_ms)
 {

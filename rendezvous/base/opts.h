@@ -80,9 +80,9 @@ struct opts_table {
     const char *manual;
     const char *version;
     const char *replaces; /* the program that LATER options are from, or NULL */
-    /* Names of all of its options, ending with NULL; or NULL. A prefix that
-     * fits one of them only means that one, even if it fits options of ours
-     * too. */
+    /* Names of all options of that program, ending with NULL; or NULL. A prefix
+     * that fits one of these names only means this option, even if options of
+     * ours begin so too. */
     const char *const *replaced;
     const char *const *groups;
     int groups_len;

@@ -1,7 +1,7 @@
 /*
  * base/stop_page: the page of memory by which a launcher asks one worker to
- * leave at a step, or tells it that there will be none, and the names of the
- * memfds that it gives its workers. Each side writes one word of the page,
+ * leave at a step, or tells the worker that no such step will come; and the
+ * names of the memfds that workers get. Each side writes one word of the page,
  * whole, and reads the other's at any time.
  */
 #ifndef RENDEZVOUS_BASE_STOP_PAGE_H

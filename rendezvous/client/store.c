@@ -304,8 +304,8 @@ int store_client_key(char out[C10D_KEY_MAX + 1],
     return 0;
 }
 
-/* The requests of one key. Those of more, ADD among them, are encoded by who
- * needs them (worker_rt/store_ops). */
+/* The requests of one key. Requests of several keys, and ADD, are encoded in
+ * worker_rt/store_ops. */
 static int put(struct store_client *s,
                enum c10d_op op,
                struct c10d_slice key,

@@ -1,7 +1,7 @@
 /*
  * daemon/conn_slots: the places that connections take, and which pending
- * connection (one that has not said yet who it is) gives way when all places
- * are taken. Connections are known by small numbers, which are the core's. No
+ * connection (of a peer without a name as yet) gives way when all places are
+ * taken. Connections are known by small numbers, which are the core's. No
  * I/O: the owner closes what gives way.
  */
 #ifndef RENDEZVOUS_DAEMON_CONN_SLOTS_H

@@ -1,8 +1,8 @@
 /*
  * Happy path: the listener accepts a descriptor (on_fd), daemon/pending gives
- * it a slot, its first message joins that slot (on_msg), and from then on each
- * message, each end and each tick is one event of the core, whose actions are
- * carried out at once (act).
+ * the connection a slot, and its first message joins the slot (on_msg). From
+ * then on each message, each end and each tick is one event of the core. The
+ * core's actions are carried out at once (act).
  *
  * A tick is never judged before every socket was read: the timer only marks it
  * as due, and the check handle, which libuv runs behind the poll, steps the

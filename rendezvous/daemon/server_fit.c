@@ -2,8 +2,8 @@
  * Descriptors are the scarce thing: a connection that cannot be accepted waits
  * in the kernel's queue, where a launcher cannot tell it from a dead server. So
  * all limits are cut to what this process can open, before it listens, and some
- * connections are kept free: a node too many must get in to be refused, and one
- * whose connection broke comes back before its old one is gone.
+ * connections are kept free: a node too many must get in to be refused, and a
+ * node with a broken connection comes back before that connection is gone.
  */
 #include "rendezvous/daemon/server_fit.h"
 

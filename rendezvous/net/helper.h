@@ -1,8 +1,8 @@
 /*
  * net/helper: child processes that run code of this binary: the rendezvous
  * server of a launcher, the store of a round, the store of ddprdzvd --c10d.
- * They die with their parent and have no descriptors but those that they are
- * given. They have no key of the token unless they need it: the store and the
+ * Helpers die with their parent, and have no descriptors but the given ones.
+ * They have no key of the token unless they need it: the store and the
  * relay read what workers and unknown peers write.
  */
 #ifndef RENDEZVOUS_NET_HELPER_H

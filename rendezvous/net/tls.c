@@ -283,9 +283,9 @@ static bool try_step(struct tls *t)
 
 /*
  * OpenSSL reads what is admitted. All tokens have the same identity, so that a
- * recording does not tell which one a client has: a hello that was not made
- * with one of them is given to a new SSL object that has the next. The alert is
- * not sent.
+ * recording does not tell which token a client has. If a hello was not made
+ * with the token of this SSL object, a new object with the next token gets the
+ * hello, and the alert is not sent.
  */
 static void step(struct tls *t)
 {

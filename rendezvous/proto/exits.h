@@ -30,8 +30,8 @@
 #define EXITS_LIST_MAX  2000 /* end.ends and end.stopped */
 #define EXITS_LOCAL_MAX 4095 /* the largest local rank; join.nproc */
 
-/* Instead of -SIGKILL: its launcher killed it, since it did not stop in time
- * when it was asked to. No signal has this number. */
+/* Instead of -SIGKILL: the launcher killed a worker that was asked to stop, and
+ * did not do so in time. No signal has this number. */
 #define EXITS_UNSTOPPED (-127)
 
 struct exits_run {
