@@ -111,6 +111,7 @@ OPTS   := $(call of,rendezvous/base,opts opts_help opts_complete)
 PROTO  := $(call in,rendezvous/proto)
 CORE   := $(call in,rendezvous/core rendezvous/core/inner \
 	$(wildcard rendezvous/core/inner/*)) rendezvous/base/signals_name
+ACCOUNT := $(call in,rendezvous/account)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
 CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
 NET    := $(call in,rendezvous/net)
@@ -119,12 +120,12 @@ STORE  := $(call in,rendezvous/store) rendezvous/proto/c10d \
 	rendezvous/net/allow $(call of,rendezvous/base,log_limit open_files)
 # Of the program ddprdzvd alone; the rest of its folder serves in ddprun as well.
 DAEMON := $(call of,rendezvous/daemon,main sd store_supervisor)
-SERVER := $(CORE) $(call in,rendezvous/http) \
+SERVER := $(CORE) $(ACCOUNT) $(call in,rendezvous/http) \
 	$(filter-out $(DAEMON),$(call in,rendezvous/daemon)) \
 	rendezvous/net/server_mark \
 	$(call of,rendezvous/base,log_limit open_files access)
 CTL    := $(call in,rendezvous/ctl rendezvous/past) rendezvous/http/page rendezvous/http/http \
-	$(call of,rendezvous/core,goodput goodput_json)
+	$(ACCOUNT)
 
 CLUSTER  := $(call in,launcher/cluster)
 LAUNCHER := $(call in,launcher $(wildcard launcher/*))

@@ -207,8 +207,10 @@ static void send_msg(struct loop *l, const struct msg *m)
         full.join.age_ms = mono_min(age_ms, AGE_MS_MAX);
         rdzv_client_complete(l->client, &full.join);
     }
-    if (m->kind == MSG_KIND_beat && m->beat.round > 0)
+    if (m->kind == MSG_KIND_beat && m->beat.round > 0) {
         workers_tell_steps(l->workers, &full.beat);
+        event_log_steps(&l->event_log, full.beat.steps, mono_now_us());
+    }
     rdzv_client_send(l->client, &full);
 }
 
@@ -608,7 +610,7 @@ static void close_parts(struct loop *l, const char *node)
     ddp_assert(l->state == LOOP_CLOSING);
     ddp_assert(v->status >= 0 && v->status <= 255);
     event_log_finish(&l->event_log, &l->agent.round.ended, v->status,
-                     mono_now_us());
+                     v->ended ? v->end.spent : "", mono_now_us());
     output_finish(l->output, v->status != 0, &hurry);
     report_end(l->conf, v, &l->event_log, folder);
     if (l->conf->output.report[0] != '\0')

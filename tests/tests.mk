@@ -16,7 +16,7 @@ ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
 # AGENT: all of ddprun but its main.
 AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
-LISTS := CORE SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT
+LISTS := CORE ACCOUNT SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \

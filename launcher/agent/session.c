@@ -471,6 +471,8 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
     a->vote.long_ms = l->long_ms;
     if (agent_is_member(a))
         take_long_out(s, l->long_out != 0);
+    if (agent_is_member(a) && l->spent[0] != '\0')
+        msg_set(a->round.world.spent, l->spent);
     if (l->grant_ms == 0) /* a new server, to which too few have come yet */
         return;
     candidates_served(&a->candidates);

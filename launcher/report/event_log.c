@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "launcher/proc/signals.h"
+#include "rendezvous/account/goodput.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -259,15 +260,25 @@ void event_log_joined(struct event_log *j, int64_t now_us)
     end(j, &e);
 }
 
+/* What the run's time went to, as the server counted it; "": it told none. */
+static void add_spent(struct event *e, const char *spent)
+{
+    if (spent[0] != '\0')
+        add_text(e, "spent", spent);
+}
+
 void event_log_world(struct event_log *j,
                      const struct msg_world *w,
                      int64_t now_us)
 {
     bool again = w->restarts > j->restarts;
+    struct goodput_sums sums;
     set_running(j, true, now_us);
     j->round = w->round;
     j->base_rank = w->base_rank;
     j->restarts = w->restarts;
+    if (goodput_parse(&sums, w->spent) && sums.steps > j->reached)
+        j->reached = sums.steps;
     j->rounds++;
     j->stopped = 0;
     j->killed[0] = '\0';
@@ -279,6 +290,7 @@ void event_log_world(struct event_log *j,
     add_int(&e, "nodes", w->group_world);
     add_int(&e, "world_size", w->world_size);
     add_int(&e, "restarts", w->restarts);
+    add_spent(&e, w->spent);
     end(j, &e);
     if (!again)
         return;
@@ -331,6 +343,20 @@ void event_log_first_progress(struct event_log *j,
     end(j, &e);
 }
 
+void event_log_steps(struct event_log *j, int64_t steps, int64_t now_us)
+{
+    struct event e;
+    if (steps <= j->reached)
+        return;
+    j->reached = steps;
+    if (j->new_round == j->round)
+        return;
+    j->new_round = j->round;
+    begin(j, &e, EVENT_LOG_new_step, now_us);
+    add_int(&e, "step", steps - 1);
+    end(j, &e);
+}
+
 void event_log_exited(struct event_log *j, const struct agent_worker *w)
 {
     ddp_assert(w->local_rank >= 0 && w->local_rank < j->conf->nproc);
@@ -345,6 +371,7 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w)
 void event_log_finish(struct event_log *j,
                       const struct exits *ends,
                       int status,
+                      const char *spent,
                       int64_t now_us)
 {
     j->ends = *ends;
@@ -353,5 +380,6 @@ void event_log_finish(struct event_log *j,
     struct event e;
     begin(j, &e, EVENT_LOG_end, now_us);
     add_int(&e, "exit_code", status);
+    add_spent(&e, spent);
     end(j, &e);
 }

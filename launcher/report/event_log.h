@@ -44,6 +44,9 @@ struct event_log {
         char text[512];
     } wait;
 
+    int64_t reached;   /* the most steps that the run told, plus 1; 0: none */
+    int64_t new_round; /* the last round with a new one */
+
     /* Of the last round: */
     int64_t *pids;     /* by local rank, 0: not started */
     bool *failed;      /* by local rank: its failure was told here */
@@ -84,6 +87,8 @@ void event_log_first_progress(struct event_log *j,
                               int local_rank,
                               int64_t pid,
                               int64_t step);
+/* What the next beat tells of the workers' steps: msg_beat.steps. */
+void event_log_steps(struct event_log *j, int64_t steps, int64_t now_us);
 void event_log_exited(struct event_log *j, const struct agent_worker *w);
 
 /* Adds to the open object how a worker ended: exit_code, or signal and
@@ -91,10 +96,12 @@ void event_log_exited(struct event_log *j, const struct agent_worker *w);
 void event_log_add_end(struct json *json, int code, int signal);
 
 /* The launcher ends: closes the sums. `ends` are the workers of the last round
- * that did not succeed, as the agent told the server of them. */
+ * that did not succeed, as the agent told the server of them; `spent` is what
+ * the server told of the whole run's time, "" if it told nothing. */
 void event_log_finish(struct event_log *j,
                       const struct exits *ends,
                       int status,
+                      const char *spent,
                       int64_t now_us);
 
 #endif

@@ -24,7 +24,7 @@
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/goodput_json.h"
+#include "rendezvous/account/account_json.h"
 
 #define CONSEQUENCES_MAX 4096
 #define REPORT_BYTES_MAX (8 * 1024 * 1024)
@@ -153,12 +153,12 @@ static void add_times(struct json *j, const struct event_log *event_log)
 /* Of the whole run; null if the server did not tell it. */
 static void add_goodput(struct json *j, const struct agent_verdict *v)
 {
-    struct goodput_parts g;
+    struct goodput_sums g;
     if (!v->ended || !goodput_parse(&g, v->end.spent)) {
         json_null(j, "goodput");
         return;
     }
-    goodput_json(j, &g, "");
+    account_json_sums(j, &g);
 }
 
 /* False: no memory. */

@@ -25,7 +25,7 @@
 #include "launcher/report/words.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/goodput.h"
+#include "rendezvous/account/goodput.h"
 
 /* A wait at the start that is shorter than this gets no line. After the first
  * round every wait does: a node is missing, or this one is a spare. */
@@ -157,6 +157,8 @@ void report_note(const struct conf *conf,
     case NOTE_order_refused:
     case NOTE_done:
     case NOTE_stale:
+    case NOTE_phase:
+    case NOTE_steps:
     case NOTE_forgotten:
     case NOTE_connecting:
     case NOTE_finished:
@@ -178,6 +180,8 @@ void report_time(int64_t ago_us, char *text, size_t size)
 }
 
 /* -- the end --------------------------------------------------------------- */
+
+#define GOODPUT_BLIND "the program tells no steps: its own start counts as ran"
 
 /* "12.3 s"; "0.017 s" */
 static const char *seconds(int64_t us, char text[40])
@@ -203,28 +207,31 @@ static void report_times(const struct event_log *j)
 }
 
 /* What nodes and restarts cost: the whole run, as the server told it with the
- * end; else this node. Two lines of 80 columns at most. */
+ * end; else this node. Lines of 80 columns at most. */
 static void report_goodput(const struct agent_verdict *v,
                            const struct event_log *j)
 {
-    struct goodput_parts g;
+    struct goodput_sums g;
     char wall[40], waited[40], detect[40], restart[40], again[80] = "";
-    if (!v->ended || !goodput_parse(&g, v->end.spent) || g.ran_us == 0) {
+    if (!v->ended || !goodput_parse(&g, v->end.spent) || g.parts.ran_us == 0) {
         log_warnx("  %-15s waiting for nodes %s, lost to restarts %s", "",
                   seconds(j->waiting_us, waited),
                   seconds(j->restarting_us, restart));
         return;
     }
-    int64_t wall_us = goodput_wall_us(&g);
-    if (g.repeated_steps > 0)
+    const struct goodput_parts *p = &g.parts;
+    int64_t wall_us = goodput_wall_us(p);
+    if (p->repeated_steps > 0)
         (void)snprintf(again, sizeof(again), /* fits */
-                       "; %lld step%s done twice", (long long)g.repeated_steps,
-                       g.repeated_steps == 1 ? "" : "s");
+                       "; %lld step%s done twice", (long long)p->repeated_steps,
+                       p->repeated_steps == 1 ? "" : "s");
     log_warnx("  goodput         all ranks of the run ran %d %% of %s%s",
-              (int)(100 * g.ran_us / wall_us), seconds(wall_us, wall), again);
+              (int)(100 * p->ran_us / wall_us), seconds(wall_us, wall), again);
     log_warnx("  %-15s waiting for nodes %s, detection %s, restarts %s", "",
-              seconds(g.waited_us, waited), seconds(g.detect_us, detect),
-              seconds(g.restart_us, restart));
+              seconds(p->waited_us, waited), seconds(p->detect_us, detect),
+              seconds(p->restart_us, restart));
+    if (g.steps == 0)
+        log_warnx("  %-15s " GOODPUT_BLIND, "");
 }
 
 /* That the server changed, and what it cost; of several ones, the last. False:
@@ -251,22 +258,28 @@ static bool describe_takeover(const struct conf *conf,
     return true;
 }
 
-/* The sums of a run that succeeded after restarts. */
+/* The sums of a run that succeeded after restarts: what was lost is the whole
+ * run's, as the server told it; else this node's. */
 static void report_rounds(const struct conf *conf,
                           const struct agent_verdict *v,
                           const struct event_log *j)
 {
     char wall[40], lost[40], share[40] = "";
-    struct goodput_parts g;
-    if (v->ended && goodput_parse(&g, v->end.spent) && g.ran_us > 0)
+    const char *blind = "";
+    int64_t lost_us = j->restarting_us;
+    struct goodput_sums g;
+    if (v->ended && goodput_parse(&g, v->end.spent) && g.parts.ran_us > 0) {
         (void)snprintf(share, sizeof(share), /* fits */ ", goodput %d %%",
-                       (int)(100 * g.ran_us / goodput_wall_us(&g)));
+                       (int)(100 * g.parts.ran_us / goodput_wall_us(&g.parts)));
+        lost_us = g.parts.detect_us + g.parts.restart_us;
+        blind = g.steps == 0 ? "; " GOODPUT_BLIND : "";
+    }
     log_info("run '%s': %lld restart%s, %d round%s here; %s in all%s, lost to "
-             "restarts %s",
+             "starts and restarts %s%s",
              conf->run_id, (long long)j->restarts, j->restarts == 1 ? "" : "s",
              j->rounds, j->rounds == 1 ? "" : "s",
              seconds(mono_now_us() - j->start_us, wall), share,
-             seconds(j->restarting_us, lost));
+             seconds(lost_us, lost), blind);
 }
 
 /* The probe of one node has printed the details; the launchers of all nodes

@@ -6,9 +6,7 @@
 #ifndef RENDEZVOUS_CORE_STATUS_H
 #define RENDEZVOUS_CORE_STATUS_H
 
-#include "rendezvous/core/goodput.h"
 #include "rendezvous/core/rdzv.h"
-#include "rendezvous/core/timeline.h"
 
 enum status_run_state {
     STATUS_GATHER, /* nodes come together for a round */
@@ -122,11 +120,6 @@ void status_run(const struct rdzv *r,
                 int64_t now_us,
                 struct status_run *out);
 
-/* What its time went to, up to now or to its end. */
-struct goodput_parts
-status_goodput(const struct rdzv *r, int run, int64_t now_us);
-const char *status_phase(const struct rdzv *r, int run); /* goodput_grows */
-
 /* Looks at all of its nodes; the second one only at that node, and adds what it
  * tells to `out`, which is all 0 before the first one. */
 void status_progress(const struct rdzv *r,
@@ -135,15 +128,6 @@ void status_progress(const struct rdzv *r,
 void status_progress_add(const struct rdzv *r,
                          int node,
                          struct status_progress *out);
-
-/* Its last rounds that this server knows: how many, how many it has forgotten;
- * and one of them, from 0, the oldest. */
-int status_rounds(const struct rdzv *r, int run, int64_t *forgotten);
-void status_round(const struct rdzv *r,
-                  int run,
-                  int i,
-                  int64_t now_us,
-                  struct timeline_round *out);
 
 /* The same of a run's nodes, room for as many as it has (listed): by group
  * rank, then spares, then nodes that wait, these by name as people sort them.

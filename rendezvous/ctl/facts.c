@@ -388,7 +388,12 @@ bool fact_goodput(const cJSON *run, struct fact *out)
 
 bool fact_repeated(const cJSON *run, struct fact *out)
 {
-    int64_t steps = field_whole(field_of(run, "goodput"), "repeated_steps", 0);
+    const cJSON *g = field_of(run, "goodput");
+    int64_t steps = field_whole(g, "repeated_steps", 0);
+    if (cJSON_IsFalse(field_of(g, "knows_start")))
+        return say(out, TINT_NONE,
+                   "the program's own start counts as ran: its workers tell no "
+                   "steps");
     return steps > 0 && say(out, TINT_NONE, "%lld step%s done twice",
                             (long long)steps, fact_plural(steps));
 }

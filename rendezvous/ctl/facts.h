@@ -48,6 +48,8 @@ bool fact_progress(const cJSON *run, struct fact *out);
 /* The share of its life in which all its ranks ran, once they have, and where
  * the rest went. */
 bool fact_goodput(const cJSON *run, struct fact *out);
+/* Steps that were done twice; or that no steps are told, and what that means.
+ */
 bool fact_repeated(const cJSON *run, struct fact *out);
 /* How the round before this one ended, and what that cost. */
 bool fact_last_round(const cJSON *run, struct fact *out);

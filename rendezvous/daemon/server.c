@@ -28,6 +28,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "rendezvous/account/account.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/utc.h"
@@ -63,6 +64,7 @@ struct server {
     uv_check_t check;
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
+    struct account *accounts;  /* what the time of each run went to */
     struct act_mark *mark;     /* may be NULL */
     struct httpd *httpd;       /* NULL: HTTP is not served */
     struct viewers *viewers;   /* NULL: as httpd */
@@ -138,6 +140,8 @@ static void act(void *ctx, const struct rdzv_action *a)
         return;
     }
     case RDZV_NOTE:
+        if (a->note->run_at >= 0)
+            account_take(&s->accounts[a->note->run_at], a->note);
         server_log_note(s->log, a->note);
         return;
     }
@@ -488,6 +492,7 @@ static struct status_daemon describe(const struct server *s, int64_t now_us)
         .conns_max = conn_slots_max(s->slots),
         .http_max = s->capacity.http_max,
         .counts = &s->counts,
+        .accounts = s->accounts,
     };
 }
 
@@ -564,6 +569,7 @@ static void on_handle_closed(uv_handle_t *h)
         return;
     act_mark_close(s->mark, rdzv_live_runs(s->rdzv) > 0);
     rdzv_del(s->rdzv);
+    free(s->accounts);
     outbox_del(s->outbox);
     conn_slots_del(s->slots);
     s->magic = 0;
@@ -654,6 +660,9 @@ static void make_parts(struct server *s, int port)
     s->slots = conn_slots_new(s->capacity.conns_max);
     s->outbox = outbox_new(s->slots);
     s->rdzv = rdzv_new(&limits, rng_seed());
+    s->accounts = calloc((size_t)limits.runs_max, sizeof(s->accounts[0]));
+    if (s->accounts == NULL)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the runs' sums");
     s->log = server_log_open(s->loop, &log);
     s->opened_us = mono_now_us();
     s->mark = act_mark_open(port, s->incarnation, &before);

@@ -105,6 +105,8 @@ void server_log_note(struct server_log *l, const struct note *n)
 {
     enum note_level level = note_level(n->kind);
     bool refused = n->kind == NOTE_refused || n->kind == NOTE_order_refused;
+    if (level == NOTE_FACT)
+        return;
     if (!l->conf.debug && (l->conf.quiet || level == NOTE_DEBUG ||
                            !may_say(l, refused ? &l->complaints : &l->notes)))
         return;

@@ -241,8 +241,10 @@ static void free_live(struct live_runs *live)
 }
 
 /* -1: no memory. Either way free_live is to be called. */
-static int
-find_live(const struct rdzv *r, int64_t now_us, struct live_runs *live)
+static int find_live(const struct rdzv *r,
+                     const struct account *accounts,
+                     int64_t now_us,
+                     struct live_runs *live)
 {
     size_t n_max = (size_t)status_limits(r)->runs_max;
     int *order = calloc(n_max, sizeof(*order));
@@ -256,7 +258,8 @@ find_live(const struct rdzv *r, int64_t now_us, struct live_runs *live)
         status_run(r, order[i], now_us, &live->runs[live->n]);
         if (live->runs[live->n].state == STATUS_ENDED)
             continue;
-        live->more[live->n].goodput = status_goodput(r, order[i], now_us);
+        live->more[live->n].goodput =
+            account_goodput(&accounts[order[i]], now_us);
         status_progress(r, order[i], &live->more[live->n].progress);
         live->n++;
     }
@@ -359,7 +362,7 @@ int status_metrics(struct buf *out,
     struct metrics_writer w = {.out = out};
     struct status_total total;
     struct live_runs live;
-    int rc = find_live(r, now_us, &live);
+    int rc = find_live(r, d->accounts, now_us, &live);
     if (rc == 0) {
         status_total(r, &total);
         write_daemon(&w, status_limits(r), d);

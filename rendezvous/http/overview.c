@@ -241,6 +241,7 @@ static void write_full(struct overview *o,
                        const struct planned_run *p,
                        const struct status_run *run,
                        const struct rdzv *r,
+                       const struct status_daemon *d,
                        const struct status_when *when)
 {
     struct status_progress here;
@@ -250,7 +251,8 @@ static void write_full(struct overview *o,
     else
         status_progress(r, p->run, &here);
     status_write_run(&o->j, run);
-    status_write_history(&o->j, r, p->run, when, o->rounds, progress);
+    status_write_history(&o->j, r, &d->accounts[p->run], p->run, when,
+                         o->rounds, progress);
     if (p->how == OVERVIEW_GROUPS)
         groups_write(&o->groups[p->group], &o->j, r, p->run, when->now_us);
     else
@@ -260,6 +262,7 @@ static void write_full(struct overview *o,
 static void write_one(struct overview *o,
                       const struct planned_run *p,
                       const struct rdzv *r,
+                      const struct status_daemon *d,
                       const struct status_when *when)
 {
     struct status_run run;
@@ -273,7 +276,7 @@ static void write_one(struct overview *o,
     if (p->how == OVERVIEW_BRIEF || grew || o->brief)
         write_brief(&o->j, &run);
     else
-        write_full(o, p, &run, r, when);
+        write_full(o, p, &run, r, d, when);
     json_close(&o->j, '}');
 }
 
@@ -299,7 +302,7 @@ static int write_next(struct overview *o,
         write_head(&o->j, d);
     }
     if (o->next < o->n_runs)
-        write_one(o, &o->runs[o->next++], r, when);
+        write_one(o, &o->runs[o->next++], r, d, when);
     if (o->next < o->n_runs)
         return o->j.full ? write_again(o, out) : 1;
     json_close(&o->j, ']');

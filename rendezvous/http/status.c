@@ -16,7 +16,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/goodput_json.h"
+#include "rendezvous/account/account_json.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/http/status_priv.h"
 
@@ -137,18 +137,18 @@ static void write_round(struct json *j,
 {
     json_open(j, NULL, '{');
     json_int(j, "round", t->number);
-    if (t->epoch > 0) {
-        json_int(j, "term", t->epoch);
-        json_int(j, "epoch", t->epoch); /* the old name */
+    if (t->term > 0) {
+        json_int(j, "term", t->term);
+        json_int(j, "epoch", t->term); /* the old name */
     }
     json_seconds(j, "sealed_unix", unix_us - age_us);
     json_int(j, "nodes", t->nodes);
     if (t->world_size > 0)
         json_int(j, "world_size", t->world_size);
-    if (t->end == TIMELINE_RUNS) {
+    if (t->end == ROUND_OPEN) {
         json_micros(j, "ran_s", t->cost.ran_us);
     } else {
-        goodput_json_parts(j, &t->cost);
+        account_json_parts(j, &t->cost);
         json_text(j, "ended", timeline_word(t->end));
         json_text(j, "text", t->text);
     }
@@ -157,18 +157,16 @@ static void write_round(struct json *j,
 
 /* The newest ones, the last one last. */
 static void write_timeline(struct json *j,
-                           const struct rdzv *r,
-                           int run,
+                           const struct account *account,
                            const struct status_when *when,
                            int rounds_max)
 {
-    int64_t left_out;
-    int n = status_rounds(r, run, &left_out);
+    int n = timeline_len(&account->timeline);
+    int64_t left_out = account->timeline.known - n;
     int first = n > rounds_max ? n - rounds_max : 0;
     json_open(j, "timeline", '[');
     for (int i = first; i < n && !j->full; i++) {
-        struct timeline_round t;
-        status_round(r, run, i, when->now_us, &t);
+        const struct timeline_round t = account_round(account, i, when->now_us);
         write_round(j, &t, when->now_us - t.sealed_us, when->unix_us);
     }
     json_close(j, ']');
@@ -312,14 +310,14 @@ void status_write_run(struct json *j, const struct status_run *run)
 
 void status_write_history(struct json *j,
                           const struct rdzv *r,
+                          const struct account *account,
                           int run,
                           const struct status_when *when,
                           int rounds_max,
                           const struct status_progress *progress)
 {
-    const struct goodput_parts parts = status_goodput(r, run, when->now_us);
-    goodput_json(j, &parts, status_phase(r, run));
-    write_timeline(j, r, run, when, rounds_max);
+    account_json(j, account, when->now_us);
+    write_timeline(j, account, when, rounds_max);
     write_progress(j, r, run, progress);
 }
 
@@ -359,7 +357,7 @@ int status_json(struct buf *out,
         json_open(&j, NULL, '{');
         status_write_run(&j, &run);
         status_progress(r, order[i], &progress);
-        status_write_history(&j, r, order[i], when,
+        status_write_history(&j, r, &d->accounts[order[i]], order[i], when,
                              only != NULL || n <= RUNS_FEW ? TIMELINE_ROUNDS
                                                            : ROUNDS_OF_MANY,
                              &progress);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rendezvous/account/account.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/http/http.h"
@@ -51,6 +52,7 @@ struct status_daemon {
     int nodes, pending, http; /* connections */
     int conns_max, http_max;
     const struct status_counts *counts;
+    const struct account *accounts; /* of each place for a run */
 };
 
 /* When that is asked: by the clock of the core, and by the machine's. */

@@ -15,6 +15,7 @@ void status_write_run(struct json *j, const struct status_run *run);
 /* The same of what is behind it: goodput, the last rounds, progress. */
 void status_write_history(struct json *j,
                           const struct rdzv *r,
+                          const struct account *account,
                           int run,
                           const struct status_when *when,
                           int rounds_max,

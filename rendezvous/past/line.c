@@ -13,6 +13,8 @@ static const char *const kinds[] = {
     [PAST_JOINED] = "joined",
     [PAST_SEALED] = "sealed",
     [PAST_STARTED] = "started",
+    [PAST_FIRST_STEP] = "first_beat",
+    [PAST_NEW_STEP] = "new_step",
     [PAST_EXITED] = "exited",
     [PAST_FAILED] = "failed",
     [PAST_STOPPED] = "stopped",
@@ -101,6 +103,7 @@ static bool take(const cJSON *json, struct past_line *out)
         .world_size = whole_of(json, "world_size"),
         .restarts = whole_of(json, "restarts"),
         .exit_code = whole_of(json, "exit_code"),
+        .step = whole_of(json, "step"),
         .detect_us = span_of(json, "detect_s"),
         .epoch = whole_of(json, "epoch"),
         .gap_us = span_of(json, "gap_s"),
@@ -109,6 +112,7 @@ static bool take(const cJSON *json, struct past_line *out)
     copy(json, "node", out->node, sizeof(out->node));
     copy(json, "text", out->text, sizeof(out->text));
     copy_end(json, "tail", out->tail, sizeof(out->tail));
+    copy(json, "spent", out->spent, sizeof(out->spent));
     copy(json, "server", out->server, sizeof(out->server));
     copy(json, "before", out->before, sizeof(out->before));
     return text_of(json, "event")[0] != '\0' && out->run[0] != '\0' &&

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #define PAST_TAIL_SIZE 1024
+#define PAST_SUMS_SIZE 121 /* account/goodput */
 
 /* The events that a report is made of; all others are PAST_OTHER. */
 enum past_kind {
@@ -17,6 +18,8 @@ enum past_kind {
     PAST_JOINED,
     PAST_SEALED,
     PAST_STARTED,
+    PAST_FIRST_STEP, /* of a node in a round ... */
+    PAST_NEW_STEP,   /* ... and the first one that is new to it */
     PAST_EXITED,
     PAST_FAILED,
     PAST_STOPPED,
@@ -37,6 +40,9 @@ struct past_line {
     char text[256];
     char tail[PAST_TAIL_SIZE]; /* the last lines of a worker that failed */
     int64_t round, rank, group_rank, nodes, world_size, restarts, exit_code;
+    char spent[PAST_SUMS_SIZE]; /* sums that the server told, with a round and
+                                   with the end */
+    int64_t step;
     int64_t detect_us;     /* of what ended a round: age of the first sign */
     int64_t epoch, gap_us; /* of a take-over */
     char server[160], before[160];

@@ -8,7 +8,7 @@
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/utf8.h"
-#include "rendezvous/core/goodput_json.h"
+#include "rendezvous/account/account_json.h"
 
 /* -- texts ----------------------------------------------------------------- */
 
@@ -586,7 +586,7 @@ static void json_round(struct json *j, const struct past_round *r)
     json_micros(j, "sealed_unix", r->sealed_us);
     json_int(j, "nodes", r->nodes);
     json_int(j, "world_size", r->world_size);
-    goodput_json_parts(j, &r->cost);
+    account_json_parts(j, &r->cost);
     json_bool(j, "failed", r->failed);
     json_text(j, "text", r->why);
     json_close(j, '}');
@@ -608,7 +608,7 @@ bool page_json(const struct past *p, const struct page_files *files, FILE *f)
     json_int(&j, "nodes_missing", missing(p));
     json_int(&j, "torn_lines", files->torn);
     json_int(&j, "bad_lines", files->bad);
-    goodput_json(&j, &p->sum, "");
+    account_json(&j, &p->account, p->end_us);
     json_open(&j, "timeline", '[');
     for (size_t i = 0; i < p->n_rounds && !j.full; i++)
         json_round(&j, &p->rounds[i]);

@@ -166,6 +166,7 @@ add_span(struct past *h, int launch, const struct past_line *e, int64_t at)
         .world_size = e->world_size,
         .restarts = e->restarts,
     };
+    (void)snprintf(s->spent, sizeof(s->spent), "%s", e->spent); /* fits */
 }
 
 static void add_failure(struct past *h,
@@ -213,6 +214,13 @@ static void end_span(struct past *h,
         add_why(h, s->launch, e, s->failed, at_us);
 }
 
+static void
+take_step(struct past_step *step, const struct past_line *e, int64_t at_us)
+{
+    if (step->at_us == 0 && e->step >= 0)
+        *step = (struct past_step){.at_us = at_us, .step = e->step};
+}
+
 void past_add(struct past *h, int file, const struct past_line *e)
 {
     int launch = find_launch(h, file, e);
@@ -233,6 +241,14 @@ void past_add(struct past *h, int file, const struct past_line *e)
         if (s != NULL)
             s->started_us = later_of(s->started_us, at_us);
         break;
+    case PAST_FIRST_STEP:
+        if (s != NULL)
+            take_step(&s->first, e, at_us);
+        break;
+    case PAST_NEW_STEP:
+        if (s != NULL)
+            take_step(&s->fresh, e, at_us);
+        break;
     case PAST_EXITED:
         if (s != NULL)
             s->exited_us = later_of(s->exited_us, at_us);
@@ -252,6 +268,9 @@ void past_add(struct past *h, int file, const struct past_line *e)
         break;
     case PAST_END:
         l->exit_code = e->exit_code;
+        if (e->spent[0] != '\0')
+            (void)snprintf(h->spent, sizeof(h->spent), "%s",
+                           e->spent); /* fits */
         break;
     case PAST_OTHER:
     case PAST_CONNECTING:
@@ -426,6 +445,8 @@ static void correct_clocks(struct past *h)
         int64_t ahead_us = h->launches[s->launch].ahead_us;
         shift(&s->sealed_us, ahead_us);
         shift(&s->started_us, ahead_us);
+        shift(&s->first.at_us, ahead_us);
+        shift(&s->fresh.at_us, ahead_us);
         shift(&s->end_us, ahead_us);
         shift(&s->sign_us, ahead_us);
         shift(&s->exited_us, ahead_us);
@@ -477,7 +498,10 @@ static void add_round(struct past *h,
 {
     struct past_round *r = &h->rounds[h->n_rounds++];
     int64_t last_us = 0;
-    *r = (struct past_round){.round = from->round, .done = true};
+    *r = (struct past_round){.round = from->round,
+                             .done = true,
+                             .from = (size_t)(from - h->spans),
+                             .to = (size_t)(to - h->spans)};
     for (const struct past_span *s = from; s < to; s++) {
         add_to_round(r, s);
         last_us = later_of(last_us, s->end_us);
@@ -567,69 +591,151 @@ static void sort_by_time(struct past *h)
 
 /* -- the sum --------------------------------------------------------------- */
 
-/* Of one clock, a little wrong: never before what was counted already. */
-static void enter(struct goodput *g, enum goodput_phase phase, int64_t at_us)
+/* Notes for the account, as a server's core would give them. By one clock,
+ * which is a little wrong: never before the last one. */
+struct teller {
+    struct past *past;
+    struct account *account;
+    int64_t at_us;
+};
+
+static void tell_phase(struct teller *t,
+                       const struct past_round *r,
+                       int64_t at_us,
+                       struct note_phase *p)
 {
-    goodput_enter(g, phase, later_of(at_us, g->since_us));
+    t->at_us = later_of(at_us, t->at_us);
+    p->sealed_us = r != NULL ? r->sealed_us : 0;
+    p->nodes = r != NULL ? (int)r->nodes : 0;
+    p->world_size = r != NULL ? (int)r->world_size : 0;
+    p->told_us = t->at_us;
+    p->why = r != NULL ? r->why : "";
+    p->told = p->told != NULL ? p->told : "";
+    account_take(t->account, &(struct note){.kind = NOTE_phase,
+                                            .round = r != NULL ? r->round : 0,
+                                            .at_us = t->at_us,
+                                            .phase = p});
 }
 
-/* What was counted since `before`, in whose place comes what is counted now. */
-static struct goodput_parts counted(const struct goodput *g,
-                                    struct goodput_parts *before)
+static void
+tell_step(struct teller *t, int64_t round, const struct past_step *step)
 {
-    const struct goodput_parts now = goodput_get(g, g->since_us);
-    const struct goodput_parts more = {
-        .ran_us = now.ran_us - before->ran_us,
-        .waited_us = now.waited_us - before->waited_us,
-        .detect_us = now.detect_us - before->detect_us,
-        .restart_us = now.restart_us - before->restart_us,
-    };
-    *before = now;
-    return more;
+    const struct note_steps steps = {.steps = step->step + 1};
+    t->at_us = later_of(step->at_us, t->at_us);
+    account_take(t->account, &(struct note){.kind = NOTE_steps,
+                                            .round = round,
+                                            .at_us = t->at_us,
+                                            .steps = &steps});
 }
 
-/* From the seal of a round up to its end, or to the end of all. What is spent
- * before it runs is a cost of the one before. That nodes are missing is not
- * believed if the next seal comes as soon as messages do. */
-static void sum_round(struct past *h,
-                      size_t i,
-                      struct goodput *g,
-                      struct goodput_parts *before)
+static int compare_steps(const void *a, const void *b)
 {
-    struct past_round *r = &h->rounds[i];
-    enter(g, GOODPUT_STARTS, r->sealed_us);
+    const struct past_step *x = a;
+    const struct past_step *y = b;
+    return (x->at_us > y->at_us) - (x->at_us < y->at_us);
+}
+
+/* What its nodes tell of their steps, as it came. Returns how many there are;
+ * the caller frees them. */
+static size_t find_steps(const struct past *h,
+                         const struct past_round *r,
+                         struct past_step **steps)
+{
+    size_t n = 0;
+    *steps = room_for(2 * (r->to - r->from), sizeof(**steps));
+    for (size_t i = r->from; i < r->to; i++) {
+        if (h->spans[i].first.at_us != 0)
+            (*steps)[n++] = h->spans[i].first;
+        if (h->spans[i].fresh.at_us != 0)
+            (*steps)[n++] = h->spans[i].fresh;
+    }
+    qsort(*steps, n, sizeof(**steps), compare_steps);
+    return n;
+}
+
+/* All workers have been started, some of which tell steps before the others
+ * have been. */
+static void tell_begin(struct teller *t, const struct past_round *r)
+{
+    struct past_step *steps;
+    size_t n = find_steps(t->past, r, &steps), i = 0;
+    for (; i < n && steps[i].at_us < r->all_run_us; i++)
+        tell_step(t, r->round, &steps[i]);
+    tell_phase(t, r, r->all_run_us,
+               &(struct note_phase){.phase = PHASE_RUNS, .sealed = true});
+    for (; i < n; i++)
+        tell_step(t, r->round, &steps[i]);
+    free(steps);
+}
+
+static const char *told_of(const struct past *h, const struct past_round *r)
+{
+    for (size_t i = r->from; i < r->to; i++)
+        if (h->spans[i].spent[0] != '\0')
+            return h->spans[i].spent;
+    return "";
+}
+
+/* The timeline keeps the last rounds only. */
+static void take_costs(struct past *h, const struct account *a, size_t upto)
+{
+    int len = timeline_len(&a->timeline);
+    for (int i = len > 2 ? len - 2 : 0; i < len; i++) {
+        const struct timeline_round *t = timeline_at(&a->timeline, i);
+        for (size_t k = upto > 1 ? upto - 1 : 0; k <= upto; k++)
+            if (h->rounds[k].round == t->number)
+                h->rounds[k].cost = t->cost;
+    }
+}
+
+/* That nodes are missing is not believed if the next seal comes as soon as
+ * messages do. */
+static void tell_round(struct teller *t, size_t i)
+{
+    struct past *h = t->past;
+    const struct past_round *r = &h->rounds[i];
+    bool last = i + 1 == h->n_rounds;
+    tell_phase(t, r, r->sealed_us,
+               &(struct note_phase){.phase = PHASE_STARTS,
+                                    .sealed = true,
+                                    .told = told_of(h, r)});
     if (r->all_run_us > 0 && (r->end_us == 0 || r->all_run_us < r->end_us))
-        enter(g, GOODPUT_RUNS, r->all_run_us);
-    else if (r->end_us > 0) /* it never ran */
-        enter(g, GOODPUT_WAITS, r->end_us);
-    struct goodput_parts lost = counted(g, before);
-    if (i > 0) {
-        h->rounds[i - 1].cost.waited_us = lost.waited_us;
-        h->rounds[i - 1].cost.restart_us = lost.restart_us;
-    }
-    if (r->end_us > 0)
-        goodput_bad(g, r->sign_us);
-    if (i + 1 < h->n_rounds) {
-        enter(g, GOODPUT_STARTS, r->end_us);
-        r->cost = counted(g, before);
+        tell_begin(t, r);
+    if (!last) {
+        tell_phase(t, r, r->end_us,
+                   &(struct note_phase){.phase = PHASE_STARTS,
+                                        .sign_us = r->sign_us,
+                                        .end = r->failed ? ROUND_FAILED
+                                                         : ROUND_STOPPED});
         if (r[1].sealed_us - r->stopped_us > PAST_SKEW_US)
-            enter(g, GOODPUT_WAITS, r->stopped_us);
-    } else {
-        enter(g, GOODPUT_OVER, h->end_us);
-        r->cost = counted(g, before);
+            tell_phase(t, r, r->stopped_us,
+                       &(struct note_phase){.phase = PHASE_WAITS,
+                                            .end = r->failed ? ROUND_FAILED
+                                                             : ROUND_STOPPED});
     }
+    take_costs(h, t->account, i);
 }
 
 static void sum_up(struct past *h)
 {
-    struct goodput g;
-    struct goodput_parts before = {.ran_us = 0};
-    goodput_begin(&g, h->start_us);
+    struct teller t = {.past = h, .account = &h->account};
+    const struct past_round *last =
+        h->n_rounds > 0 ? &h->rounds[h->n_rounds - 1] : NULL;
+    tell_phase(&t, NULL, h->start_us,
+               &(struct note_phase){.phase = PHASE_WAITS, .anew = true});
     for (size_t i = 0; i < h->n_rounds; i++)
-        sum_round(h, i, &g, &before);
-    enter(&g, GOODPUT_OVER, h->end_us);
-    h->sum = goodput_get(&g, g.since_us);
-    h->end_us = g.since_us; /* later, if clocks contradict each other */
+        tell_round(&t, i);
+    tell_phase(
+        &t, last, h->end_us,
+        &(struct note_phase){
+            .phase = PHASE_OVER,
+            .sign_us = last != NULL && last->end_us > 0 ? last->sign_us : 0,
+            .end = last == NULL || !last->done ? ROUND_STOPPED : ROUND_DONE,
+            .told = h->spent});
+    h->end_us = t.at_us; /* later, if clocks contradict each other */
+    h->sum = account_goodput(&h->account, h->end_us);
+    if (last != NULL)
+        take_costs(h, &h->account, h->n_rounds - 1);
 }
 
 static void find_ends(struct past *h)

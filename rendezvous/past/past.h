@@ -8,15 +8,17 @@
  * compared by the rounds that both saw sealed, and corrected if they differ by
  * more than PAST_SKEW_US.
  *
- * The time from the first join to the end is split as the server does
- * (core/goodput). When a node that was lost was heard of last is what the
- * server told those that it stopped for that.
+ * What the time went to is counted by the same account as in a server
+ * (account/account), of notes that are made of these events. What only the
+ * server knew is in them: the sums up to each round and those of all with the
+ * end; and when a node that was lost was heard of last, in what it told those
+ * that it stopped for that.
  */
 #ifndef RENDEZVOUS_PAST_PAST_H
 #define RENDEZVOUS_PAST_PAST_H
 
 #include "rendezvous/base/err.h"
-#include "rendezvous/core/goodput.h"
+#include "rendezvous/account/account.h"
 #include "rendezvous/past/line.h"
 
 #define PAST_SKEW_US      50000 /* how long a message may take */
@@ -45,9 +47,13 @@ struct past_span {
     int64_t sign_us;               /* the first one that all is not well, as
                                       the server told; 0: it did not */
     int64_t exited_us;             /* its last worker; 0: none did */
-    bool failed;                   /* a worker of this node failed */
+    struct past_step {
+        int64_t at_us, step; /* at_us 0: none was told */
+    } first, fresh;          /* the first step of it, and the first new one */
+    bool failed;             /* a worker of this node failed */
     bool done;
     int64_t nodes, world_size, restarts;
+    char spent[PAST_SUMS_SIZE]; /* up to the seal, as the server told it; "" */
 };
 
 struct past_failure {
@@ -70,10 +76,11 @@ struct past_round {
     int64_t sign_us, end_us;       /* 0: it had not ended */
     int64_t stopped_us;            /* its last worker ended */
     int64_t nodes, world_size, restarts;
-    int seen;      /* nodes of it of which there are events */
-    bool failed;   /* else a node came, left or was lost, or it is done */
-    bool done;     /* all its workers succeeded */
-    char why[256]; /* in words; "" not known */
+    int seen;        /* nodes of it of which there are events */
+    bool failed;     /* else a node came, left or was lost, or it is done */
+    bool done;       /* all its workers succeeded */
+    char why[256];   /* in words; "" not known */
+    size_t from, to; /* its spans */
     struct goodput_parts cost; /* as that of struct timeline_round */
 };
 
@@ -100,11 +107,14 @@ struct past {
 
     /* By past_finish: */
     int64_t start_us, end_us;
-    struct goodput_parts sum;
-    int64_t nodes;    /* the most of a round */
-    int64_t restarts; /* used */
-    int64_t earlier;  /* jobs of the same id, before this one: left out */
-    int64_t status;   /* the greatest exit status that was told; -1: none */
+    struct account account; /* what the time went to, of the last rounds ... */
+    struct goodput_parts sum; /* ... and of all */
+    int64_t nodes;            /* the most of a round */
+    int64_t restarts;         /* used */
+    int64_t earlier; /* jobs of the same id, before this one: left out */
+    char spent[PAST_SUMS_SIZE]; /* of all, as the server told it with the end;
+                                   "" */
+    int64_t status; /* the greatest exit status that was told; -1: none */
 };
 
 void past_init(struct past *h);

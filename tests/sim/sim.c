@@ -167,7 +167,7 @@ void sim_tell(struct sim *s, const char *who, const char *fmt, ...)
 
 void sim_tell_note(struct sim *s, const char *who, const struct note *n)
 {
-    if (!s->conf.trace || note_level(n->kind) == NOTE_DEBUG)
+    if (!s->conf.trace || note_level(n->kind) <= NOTE_DEBUG)
         return;
     char text[800];
     note_format(n, text, sizeof(text));

@@ -1,7 +1,7 @@
 /* links: launcher/report/event_log launcher/proc/signals tests/lib/words */
 /* links: rendezvous/proto/exits rendezvous/proto/msg rendezvous/core/note */
-/* links: rendezvous/base/signals_name rendezvous/base/log */
-/* links: rendezvous/base/utc launcher/conf/endpoints */
+/* links: rendezvous/account/goodput rendezvous/base/signals_name */
+/* links: rendezvous/base/log rendezvous/base/utc launcher/conf/endpoints */
 /* links: rendezvous/base/mono rendezvous/base/err rendezvous/base/utf8 */
 /* links: rendezvous/base/json rendezvous/base/buf rendezvous/base/rng */
 /* libs: -lcjson -ldl */
@@ -109,7 +109,7 @@ static void failed(struct msg_failed f, int64_t now_s)
 static void finish(int status, int64_t now_s)
 {
     static const struct exits none;
-    event_log_finish(&j, &none, status, now_s * MONO_S);
+    event_log_finish(&j, &none, status, "", now_s * MONO_S);
 }
 
 /* Another server took the run over: once for each time, and what the report

@@ -10,13 +10,27 @@ static const struct {
     struct note note;
     const char *line;
 } cases[] = {
-    {{NOTE_joined, "none", 3, "b", "2 of 2..4", 0},
+    {{.kind = NOTE_joined,
+      .run = "none",
+      .round = 3,
+      .node = "b",
+      .text = "2 of 2..4"},
      "run none round 3: joined node=b: 2 of 2..4"},
-    {{NOTE_joined, "none", 3, "b", "", 0}, "run none round 3: joined node=b"},
-    {{NOTE_sealed, "r", 1, "", "2 nodes", 0}, "run r round 1: sealed: 2 nodes"},
-    {{NOTE_round_over, "r", 2, "b", "node b leaves", 0},
+    {{.kind = NOTE_joined, .run = "none", .round = 3, .node = "b", .text = ""},
+     "run none round 3: joined node=b"},
+    {{.kind = NOTE_sealed,
+      .run = "r",
+      .round = 1,
+      .node = "",
+      .text = "2 nodes"},
+     "run r round 1: sealed: 2 nodes"},
+    {{.kind = NOTE_round_over,
+      .run = "r",
+      .round = 2,
+      .node = "b",
+      .text = "node b leaves"},
      "run r round 2: round over node=b: node b leaves"},
-    {{NOTE_order_refused, "", 0, "", "no run 'x'", 0},
+    {{.kind = NOTE_order_refused, .run = "", .node = "", .text = "no run 'x'"},
      "order refused: no run 'x'"},
 };
 

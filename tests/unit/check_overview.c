@@ -1,4 +1,4 @@
-/* links: CORE rendezvous/http/overview rendezvous/http/groups */
+/* links: CORE ACCOUNT rendezvous/http/overview rendezvous/http/groups */
 /* links: rendezvous/http/status rendezvous/base/log rendezvous/base/utc */
 /* links: rendezvous/http/http rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
@@ -16,8 +16,10 @@
 #include "tests/lib/suite.h"
 
 #define CONNS 12000
+#define RUNS  100
 
 static struct rdzv *rdzv;
+static struct account accounts[RUNS];
 static int64_t now_us;
 static int nodes; /* that have joined */
 static struct overview *overview;
@@ -28,7 +30,8 @@ static size_t shown_len;
 static void emit(void *ctx, const struct rdzv_action *a)
 {
     (void)ctx;
-    (void)a;
+    if (a->kind == RDZV_NOTE && a->note->run_at >= 0)
+        account_take(&accounts[a->note->run_at], a->note);
 }
 
 static void step(const struct rdzv_event *ev)
@@ -56,10 +59,11 @@ static void join(int n)
 static void setup(void)
 {
     struct rdzv_limits limits = {
-        .runs_max = 100, .nodes_max = CONNS, .conns_max = CONNS};
+        .runs_max = RUNS, .nodes_max = CONNS, .conns_max = CONNS};
     now_us = 1000 * MONO_S;
     nodes = 0;
     rdzv = rdzv_new(&limits, 1);
+    memset(accounts, 0, sizeof(accounts));
     overview = overview_new();
     like = (struct msg_join){
         .version = MSG_VERSION,
@@ -92,7 +96,8 @@ static void teardown(void)
 static int step_of(struct buf *out)
 {
     static struct status_counts counts;
-    struct status_daemon d = {.incarnation = "ab12", .counts = &counts};
+    struct status_daemon d = {
+        .incarnation = "ab12", .counts = &counts, .accounts = accounts};
     struct status_when when = {.now_us = now_us};
     return overview_step(overview, out, rdzv, &d, &when);
 }

@@ -1,5 +1,5 @@
 /* links: rendezvous/past/past rendezvous/past/line rendezvous/past/page */
-/* links: rendezvous/core/goodput rendezvous/core/goodput_json */
+/* links: ACCOUNT */
 /* links: rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/utf8 rendezvous/base/json */
 /* links: rendezvous/base/buf */
@@ -378,7 +378,8 @@ START_TEST(test_page_has_what_there_is)
     print(true);
     ck_assert(has("\"goodput\":{\"wall_s\":9.000000,\"ran_s\":6.500000,"
                   "\"waited_s\":2.100000,\"detect_s\":0.050000,"
-                  "\"restart_s\":0.350000,\"share\":0.722222}"));
+                  "\"restart_s\":0.350000,\"share\":0.722222,"
+                  "\"knows_start\":false}"));
     ck_assert(has("\"takeovers\":1") && has("\"torn_lines\":1"));
 }
 END_TEST

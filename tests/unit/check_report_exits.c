@@ -1,8 +1,7 @@
 /* links: launcher/report/report launcher/report/exits launcher/report/words */
 /* links: launcher/conf/endpoints */
 /* links: launcher/proc/signals rendezvous/base/signals_name */
-/* links: rendezvous/core/note rendezvous/core/goodput */
-/* links: rendezvous/core/goodput_json */
+/* links: rendezvous/core/note ACCOUNT */
 /* links: rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/log rendezvous/base/mono rendezvous/base/err */
 /* links: rendezvous/base/utf8 rendezvous/base/json rendezvous/base/buf */

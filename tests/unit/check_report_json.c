@@ -3,8 +3,8 @@
 /* links: launcher/report/new_file */
 /* links: launcher/conf/endpoints */
 /* links: launcher/output/logfile launcher/output/lines launcher/proc/signals */
-/* links: rendezvous/core/note rendezvous/core/goodput */
-/* links: rendezvous/core/goodput_json tests/lib/hurt */
+/* links: rendezvous/core/note ACCOUNT */
+/* links: tests/lib/hurt */
 /* links: tests/lib/scratch PROTO BASE */
 /* libs: -luv -lcjson -lm -ldl */
 /*
@@ -122,7 +122,8 @@ START_TEST(test_report_tells_goodput)
 {
     char text[8000];
     for (int told = 0; told < 2; told++) {
-        msg_set(verdict.end.spent, told ? "6000 1000 500 2500 900 42" : "1 2");
+        msg_set(verdict.end.spent,
+                told ? "6000 1000 500 2500 900 0 42 43" : "1 2");
         report_write(&conf, &verdict, &event_log, "", &patient);
         (void)read_file("report", text, sizeof(text));
         cJSON *json = cJSON_Parse(text);

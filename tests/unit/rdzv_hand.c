@@ -79,6 +79,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
         append(said, sizeof(said), "%d:drop ", a->conn);
         return;
     case RDZV_NOTE:
+        if (note_level(a->note->kind) == NOTE_FACT)
+            return; /* check_account, check_status_history */
         append(notes, sizeof(notes), "%s ", note_name(a->note->kind));
         return;
     }

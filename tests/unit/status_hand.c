@@ -5,6 +5,9 @@
 #include <string.h>
 
 #define CONNS 40
+#define RUNS  4
+
+static struct account accounts[RUNS];
 
 struct rdzv *rdzv;
 int64_t now_us;
@@ -17,7 +20,8 @@ struct httpd_answer answer;
 static void emit(void *ctx, const struct rdzv_action *a)
 {
     (void)ctx;
-    (void)a;
+    if (a->kind == RDZV_NOTE && a->note->run_at >= 0)
+        account_take(&accounts[a->note->run_at], a->note);
 }
 
 void step(const struct rdzv_event *ev)
@@ -27,6 +31,8 @@ void step(const struct rdzv_event *ev)
     now.now_us = now_us;
     rdzv_step(rdzv, &now, &out);
     rdzv_check(rdzv);
+    for (int i = 0; i < RUNS; i++)
+        account_check(&accounts[i], now_us);
 }
 
 void say(int conn, const struct msg *m)
@@ -55,8 +61,9 @@ void join(int conn, const char *name)
 void new_core(void)
 {
     struct rdzv_limits limits = {
-        .runs_max = 4, .nodes_max = 32, .conns_max = CONNS};
+        .runs_max = RUNS, .nodes_max = 32, .conns_max = CONNS};
     rdzv_del(rdzv);
+    memset(accounts, 0, sizeof(accounts));
     rdzv = rdzv_new(&limits, 1);
 }
 
@@ -116,7 +123,8 @@ int get_by(const char *target, bool trusted, size_t room)
                    .nodes = 5,
                    .pending = 1,
                    .http = 1,
-                   .counts = &counts},
+                   .counts = &counts,
+                   .accounts = accounts},
         .open_metrics = open_metrics,
         .when = {.now_us = now_us, .unix_us = UNIX_US}};
     (void)snprintf(

@@ -13,7 +13,7 @@
 #include "rendezvous/core/inner/join/claim.h"
 #include "rendezvous/core/inner/round/command.h"
 #include "rendezvous/core/inner/join/join.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/last_lease.h"
 #include "rendezvous/core/inner/join/member.h"
 #include "rendezvous/core/inner/join/moved.h"
@@ -48,7 +48,6 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->limits = *limits;
     size_t nodes_max = (size_t)limits->nodes_max;
     r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
-    r->timelines = xcalloc((size_t)limits->runs_max, sizeof(r->timelines[0]));
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
     r->claims = xcalloc(nodes_max, sizeof(r->claims[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
@@ -89,7 +88,6 @@ void rdzv_del(struct rdzv *r)
     if (r == NULL)
         return;
     free(r->runs);
-    free(r->timelines);
     free(r->nodes);
     free(r->claims);
     free(r->places);
@@ -146,7 +144,7 @@ static bool is_out_of_order(const struct run *run, const struct msg *m)
 static void on_beat(struct rdzv *r, struct node *n, const struct msg_beat *b)
 {
     node_confirm(r, n, b->round);
-    history_beat(r, &r->runs[n->run], n, b);
+    steps_beat(r, &r->runs[n->run], n, b);
     if (b->round == r->runs[n->run].round.number)
         node_take_long_out(r, n, b->long_out != 0);
     node_grant(r, n, b->seq, b->heard);
@@ -362,7 +360,7 @@ static void renew_deadlines(struct rdzv *r)
         takeover_look(r, &r->runs[i]);
         witness_tell(r, &r->runs[i]);
         handover_look(r, &r->runs[i]);
-        history_look(r, &r->runs[i]);
+        phase_look(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));
     }
 }

@@ -239,35 +239,7 @@ void status_run(const struct rdzv *r,
         out->listed += run->count[s];
 }
 
-/* -- what was and how it goes ---------------------------------------------- */
-
-struct goodput_parts
-status_goodput(const struct rdzv *r, int index, int64_t now_us)
-{
-    return goodput_get(&r->runs[index].history.goodput, now_us);
-}
-
-const char *status_phase(const struct rdzv *r, int index)
-{
-    return goodput_grows(&r->runs[index].history.goodput);
-}
-
-int status_rounds(const struct rdzv *r, int index, int64_t *forgotten)
-{
-    const struct timeline *t = &r->timelines[index];
-    int n = timeline_len(t);
-    *forgotten = t->known - n;
-    return n;
-}
-
-void status_round(const struct rdzv *r,
-                  int index,
-                  int i,
-                  int64_t now_us,
-                  struct timeline_round *out)
-{
-    *out = history_round(r, &r->runs[index], i, now_us);
-}
+/* -- how it goes ----------------------------------------------------------- */
 
 /* Sorted, the slowest one first; what does not fit is left out. */
 static void insert_slow(struct status_progress *p, const struct status_slow *s)

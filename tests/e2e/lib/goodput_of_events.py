@@ -3,9 +3,10 @@
 # Whether the goodput in a run's report (--report, of any node) is what the
 # --events files of all nodes sum up to, to 1 % of the run's age and a tenth of a
 # second for the messages. From events it is known when all ranks of a round had
-# been started, when the first of them ended or was stopped, and when the run
-# began and ended. Nobody writes down a last sign of life: so what ran is compared
-# together with the detection, and alone only if no node was lost (--no-loss).
+# been started, when the first new step of it was told, if steps are, when the first
+# of them ended or was stopped, and when the run began and ended. Nobody writes down
+# a last sign of life: so what ran is compared together with the detection, and alone
+# only if no node was lost (--no-loss).
 # A node that is cut off fences its workers by its own clock, and no server hears of
 # it: the round is over when the others are told, which is after that lease, with
 # what clocks may differ and a vote of the others.
@@ -31,11 +32,14 @@ events = [json.loads(line) for name in files for line in open(name)]
 rounds = {}
 for e in events:
     r = rounds.setdefault(e.get("round", 0),
-                          {"started": [], "over": [], "died": [], "long": []})
+                          {"started": [], "over": [], "died": [], "long": [],
+                           "steps": []})
     if e["event"] == "sealed":
         r["world"] = e["world_size"]
     if e["event"] == "started":
         r["started"].append(when(e))
+    if e["event"] in ("first_beat", "new_step") and "step" in e:
+        r["steps"].append((when(e), e["step"]))
     if e["event"] in ("failed", "stopped", "leaving", "fenced", "done"):
         r["over"].append((e["event"], when(e)))
     if e["event"] == "exited" and e.get("exit_code") != 0:
@@ -49,6 +53,10 @@ last = rounds[max(rounds)]
 done = [t for kind, t in last["over"] if kind == "done"]
 end = max(done) if done else max(
     when(e) for e in events if e["event"] == "exited")
+# What a server had heard of steps when it sealed a round went with that round.
+told = {e["round"]: int(e["spent"].split()[7]) - 1
+        for e in events if e["event"] == "sealed" and e.get("spent")}
+tells = any(r["steps"] for r in rounds.values())
 ran = unsure = 0
 for number, r in sorted(rounds.items()):
     if len(r["started"]) < r["world"]:
@@ -57,7 +65,10 @@ for number, r in sorted(rounds.items()):
     # whose peers are dead, end by themselves.
     bad = ([t for kind, t in r["over"] if kind not in ("done", "fenced")]
            or [t for kind, t in r["over"] if kind == "fenced"] or r["died"])
-    r["ran"] = (min(bad) if bad else end) - max(r["started"])
+    over = min(bad) if bad else end
+    new = [at for at, step in r["steps"] if step > told.get(number, -1)]
+    began = max([min(new)] + r["started"]) if new else max(r["started"])
+    r["ran"] = max(0, over - began) if new or not tells else 0
     ran += r["ran"]
     unsure += max((min(min(bad) - at, s) for at, s in r["long"] if bad and at < min(bad)),
                   default=0)
@@ -80,5 +91,6 @@ for number, r in sorted(rounds.items()) if wrong else ():
     over = ", ".join(f"{kind} {t - begin:.3f}" for kind, t in sorted(
         r["over"] + [("died", t) for t in r["died"]], key=lambda o: o[1]))
     print(f"round {number}: ran {r.get('ran', 0):.3f} s, started until"
-          f" {max(r['started'], default=begin) - begin:.3f}: {over}")
+          f" {max(r['started'], default=begin) - begin:.3f}, steps"
+          f" {[(round(at - begin, 3), step) for at, step in r['steps']]}: {over}")
 sys.exit(len(wrong) > 0)

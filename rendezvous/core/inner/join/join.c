@@ -16,7 +16,7 @@
 #include "rendezvous/core/inner/join/join_settle.h"
 #include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/node_gone.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -90,7 +90,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
     note(r, NOTE_new_run, run, "", "nodes %d..%d, restarts %d, program %s",
          run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
          run->conf.prog);
-    history_begin(r, run);
+    phase_begin(r, run);
     round_gather(r, run);
     if (run->failover)
         claim_open(r, run);
@@ -191,7 +191,7 @@ static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
     msg_set(run->id, j->run);
     msg_set(run->instance, j->instance);
     run->round.number = j->round;
-    history_begin(r, run);
+    phase_begin(r, run);
     return run;
 }
 

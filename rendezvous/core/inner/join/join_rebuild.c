@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -153,7 +153,7 @@ static void give_way(struct rdzv *r, struct run *run)
                 run->budget.crash_loop);
     strikes_forget(&run->strikes);
     run->scale_next_us = 0;
-    history_begin(r, run);
+    phase_begin(r, run);
     if (run->round.number > run->recovery.passed)
         run->recovery.passed = run->round.number;
     run_leave_instance(run);
@@ -174,6 +174,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
     run->recovery.was_over = run->recovery.long_out = false;
     run->recovery.anchor = ANCHOR_NONE;
     run->recovery.ready_members = run->recovery.joins = 0;
+    run->recovery.heard_us = 0;
     run->round.confirmed = run->round.knowing = 0;
     run->round.group_world = (int)j->group_world;
     run->round.roll = j->roll;
@@ -193,9 +194,7 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
             round_send_waiting(r, run, &r->nodes[i]);
 }
 
-void join_restore(const struct rdzv *r,
-                  struct run *run,
-                  const struct msg_join *j)
+void join_restore(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
     int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->conf.scale_us);
     int64_t next_us = mono_after(r->now_us, left_us);
@@ -204,7 +203,7 @@ void join_restore(const struct rdzv *r,
     budget_restore_no_progress(&run->budget, (int)j->barren);
     if (next_us > run->scale_next_us)
         run->scale_next_us = next_us;
-    history_restore(r, run, j);
+    phase_restore(r, run, j);
 }
 
 /* -- members come back ----------------------------------------------------- */

@@ -65,8 +65,6 @@ void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d);
 void join_close_hole(struct rdzv *r, struct run *run, int group_rank);
 
 /* What a server before us counted, as a node tells it. */
-void join_restore(const struct rdzv *r,
-                  struct run *run,
-                  const struct msg_join *j);
+void join_restore(struct rdzv *r, struct run *run, const struct msg_join *j);
 
 #endif

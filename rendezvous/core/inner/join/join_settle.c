@@ -13,7 +13,7 @@
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/round/propose.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -107,7 +107,7 @@ void join_tell_again(struct rdzv *r,
         return;
     case NODE_STOPPING:
         reply_stop(r, n, run->round.number, "the round is over",
-                   run->round.graceful, history_detect_us(r, run));
+                   run->round.graceful, phase_detect_us(r, run));
         return;
     case NODE_STALE:
         node_make_stale(r, n, j->round, "that round is over");
@@ -131,7 +131,7 @@ void join_tell_again(struct rdzv *r,
     case NODE_LEAVING:
         if (run->round.graceful == MSG_AT_ONCE)
             reply_stop(r, n, run->round.number, "the round is over",
-                       MSG_AT_ONCE, history_detect_us(r, run));
+                       MSG_AT_ONCE, phase_detect_us(r, run));
         return;
     case NODE_DONE:
     case NODE_DRAINED:

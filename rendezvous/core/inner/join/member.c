@@ -19,7 +19,7 @@
 
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/core/inner/state/cause.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/steps.h"
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/round/command.h"
@@ -58,8 +58,8 @@ void member_failed(struct rdzv *r,
     bool explains =
         (round_worker_failed(run) || !late) && cause_take(r, run, n, f);
     if (run->state == RUN_ACTIVE)
-        history_apart(r, run, run->report.apart);
-    char how[200], why[204 + HISTORY_APART_MAX];
+        steps_apart(r, run, run->report.apart);
+    char how[200], why[204 + STEPS_APART_MAX];
     cause_describe(n, f, how, sizeof(how));
     (void)snprintf(why, sizeof(why), "%s%s%s", how, /* fits */
                    run->report.apart[0] != '\0' ? "; " : "", run->report.apart);

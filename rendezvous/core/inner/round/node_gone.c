@@ -14,7 +14,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/propose.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
@@ -126,7 +126,7 @@ void node_expired(struct rdzv *r, struct node *n)
 {
     if (round_reopen_hole(r, n))
         return;
-    history_lost(&r->runs[n->run], n);
+    phase_lost(&r->runs[n->run], n);
     node_gone(r, n, "is silent: its lease is over");
 }
 

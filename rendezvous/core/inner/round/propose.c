@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_tell.h"
@@ -177,6 +178,7 @@ void propose_round(struct rdzv *r, struct run *run, int n_members)
     struct voters next = {.n = 0};
     pick_voters(r, n_members, &next);
     run->state = RUN_PENDING;
+    phase_look(r, run); /* the sums up to this round go out with it */
     office_propose(&run->office, run->round.number, &next, r->now_us);
     propose_find_addresses(r, run, &next);
     note(r, NOTE_proposed, run, "", "%d node%s, %d voter%s", n_members,

@@ -10,7 +10,7 @@
 #include "rendezvous/core/inner/round/round.h"
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_end.h"
@@ -66,7 +66,7 @@ void round_try_scale(struct rdzv *r, struct run *run, const char *why)
  * unless all are hurried. */
 static void stop_all(struct rdzv *r, const struct run *run, const char *why)
 {
-    int64_t detect_us = history_detect_us(r, run);
+    int64_t detect_us = phase_detect_us(r, run);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         if (n->state == NODE_STOPPING ||
@@ -79,7 +79,6 @@ static void stop_all(struct rdzv *r, const struct run *run, const char *why)
 void round_tell_why(struct rdzv *r, struct run *run, const char *why)
 {
     note(r, NOTE_round_over, run, "", "%s", why);
-    history_why(r, run, why);
     stop_all(r, run, why);
 }
 
@@ -98,13 +97,12 @@ void round_over(struct rdzv *r,
 {
     if (run->state != RUN_ACTIVE)
         return;
+    phase_look(r, run); /* it may have begun to run in this step */
     run->state = RUN_DRAIN;
     run->round.over_us = r->now_us;
     run->round.graceful = graceful;
     run->round.progressed |= r->now_us - run->round.sealed_us >= PROGRESS_US;
     note(r, NOTE_round_over, run, "", "%s", why);
-    history_round_over(r, run);
-    history_why(r, run, why);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
         if (n->state == NODE_RUNNING || n->state == NODE_DONE)
@@ -142,7 +140,7 @@ void round_try_drained(struct rdzv *r, struct run *run)
         run->count[NODE_LEAVING] > 0 || run->recovery.holes > 0)
         return;
     bool loop;
-    history_look(r, run);
+    phase_look(r, run);
     if (!charge(r, run, &loop)) {
         round_end_by_failure(r, run, loop);
         return;

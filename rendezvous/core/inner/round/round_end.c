@@ -16,7 +16,6 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/state/cause.h"
-#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_tell.h"
@@ -125,7 +124,7 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
     };
     const char *apart = run->report.apart;
     char text[200], used[120], why[80] = "";
-    char error[HISTORY_APART_MAX + sizeof(w->text) + 2];
+    char error[STEPS_APART_MAX + sizeof(w->text) + 2];
     fill_ends(run, w, &end);
     describe_worker(&run->report.root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);

@@ -16,6 +16,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/round/propose.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_roll.h"
@@ -116,6 +117,9 @@ void round_begin(const struct rdzv *r, struct run *run)
     run->report.exits_list[0] = run->report.stopped_list[0] =
         run->report.loss.node[0] = run->report.apart[0] = '\0';
     run->report.root.round = 0;
+    run->round.ran = false;
+    run->round.sign_us = 0;
+    run->round.sums[0] = '\0';
 }
 
 static void make_instance(struct rdzv *r, struct run *run)
@@ -200,6 +204,7 @@ static void seal(struct rdzv *r, struct run *run)
         return;
     }
     run->state = RUN_ACTIVE;
+    phase_look(r, run); /* the sums up to this round go out with it */
     note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d%s",
          n_members, n_members == 1 ? "" : "s", run->round.world_size,
          run->round.master_addr, run->round.master_port,

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round_roll.h"
@@ -122,7 +121,7 @@ void round_send_world(struct rdzv *r,
     m.world.barren = run->budget.no_progress;
     m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
     m.world.struck = strikes_of(run, n);
-    history_tell(r, run, m.world.spent);
+    msg_set(m.world.spent, run->round.sums);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->round.group_world;
     m.world.roll = run->round.roll;

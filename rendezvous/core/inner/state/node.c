@@ -293,6 +293,9 @@ send_lease(struct rdzv *r, struct node *n, int64_t seq, int64_t grant_us)
     if (grant_us > 0 && !n->named)
         msg_set(m.lease.server, r->id);
     n->named |= grant_us > 0;
+    if (n->owed_sums)
+        msg_set(m.lease.spent, run->round.sums);
+    n->owed_sums = false;
     m.lease.long_out =
         !run->failover &&
         (r->ending || (run->recovery.holes > 0 && run->recovery.long_out));

@@ -98,6 +98,7 @@ struct node {
     int role_rank;
     int role_world;
     struct pace pace; /* of its workers in that round */
+    bool owed_sums;   /* its next lease bears the sums of that round */
 };
 
 /* Fills the table of an empty server. */

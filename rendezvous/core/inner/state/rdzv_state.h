@@ -9,7 +9,6 @@
 #include "rendezvous/core/inner/state/due.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/ranks.h"
-#include "rendezvous/core/timeline.h"
 
 /* With failover: what a node said that came to a server which is not in office,
  * to be acted on when it is. */
@@ -35,7 +34,6 @@ struct rdzv {
     int64_t opened_us;
     struct rdzv_before before;
     struct run *runs;
-    struct timeline *timelines; /* one for each run */
     struct node *nodes;
     struct claim *claims;        /* one for each node */
     struct moved *moved;         /* runs that are served elsewhere: moved.h */

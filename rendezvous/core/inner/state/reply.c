@@ -73,6 +73,16 @@ void reply_office(struct rdzv *r, const struct run *run, int conn)
     reply_send(r, conn, &m);
 }
 
+void note_about(struct rdzv *r, const struct run *run, struct note *n)
+{
+    r->noted[n->kind]++;
+    n->run = run != NULL ? run->id : "";
+    n->run_at = run != NULL ? run_index(r, run) : -1;
+    n->round = run != NULL ? run->round.number : 0;
+    n->at_us = r->now_us;
+    emit(r, &(struct rdzv_action){.kind = RDZV_NOTE, .conn = -1, .note = n});
+}
+
 void note(struct rdzv *r,
           enum note_kind kind,
           const struct run *run,
@@ -85,13 +95,6 @@ void note(struct rdzv *r,
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap); /* may be cut */
     va_end(ap);
-    r->noted[kind]++;
-    struct note n = {
-        .kind = kind,
-        .run = run != NULL ? run->id : "",
-        .round = run != NULL ? run->round.number : 0,
-        .node = node,
-        .text = text,
-    };
-    emit(r, &(struct rdzv_action){.kind = RDZV_NOTE, .conn = -1, .note = &n});
+    note_about(r, run,
+               &(struct note){.kind = kind, .node = node, .text = text});
 }

@@ -23,7 +23,7 @@ void reply_drop(struct rdzv *r, int conn);
 /* Sends to a node; nothing if it is absent: rejoin (join.c) repeats what it
  * must know. */
 void reply_node(struct rdzv *r, const struct node *n, const struct msg *m);
-/* detect_us: as history_detect_us of that round has it. */
+/* detect_us: as phase_detect_us of that round has it. */
 void reply_stop(struct rdzv *r,
                 const struct node *n,
                 int64_t round,
@@ -33,6 +33,10 @@ void reply_stop(struct rdzv *r,
 void reply_drain(struct rdzv *r, const struct node *n);
 /* Shows that this server is in office, or asks for it. */
 void reply_office(struct rdzv *r, const struct run *run, int conn);
+
+/* Hands out a note of which the kind, the node, the text and what belongs to
+ * the kind are set, and counts it. */
+void note_about(struct rdzv *r, const struct run *run, struct note *n);
 
 /* Tells people, and counts: the text, which may be cut, says what the event's
  * name does not. `node` may be "". */

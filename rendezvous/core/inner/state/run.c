@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/state/history.h"
+#include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 
@@ -105,8 +105,8 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->end.msg = *end;
     msg_set(run->end.msg.instance, run->instance);
     run->end.at_us = r->now_us;
-    history_look(r, run);
-    history_tell(r, run, run->end.msg.spent);
+    phase_look(r, run);
+    msg_set(run->end.msg.spent, run->round.sums);
     run->end.forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);

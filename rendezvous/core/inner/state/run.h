@@ -21,9 +21,9 @@
 #define RENDEZVOUS_CORE_INNER_STATE_RUN_H
 
 #include "rendezvous/core/budget.h"
-#include "rendezvous/core/inner/state/history.h"
 #include "rendezvous/core/inner/state/node.h"
 #include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/inner/state/steps.h"
 #include "rendezvous/core/inner/state/strikes.h"
 #include "rendezvous/proto/exits.h"
 
@@ -85,6 +85,10 @@ struct run_round {
     enum round_blame blame;
     bool progressed;            /* some worker of it had made progress */
     enum msg_graceful graceful; /* how its workers were told to stop */
+    bool ran;                   /* all of its workers have been started */
+    int64_t sign_us; /* the first sign that not all went well; 0: none */
+    char sums[NOTE_SUMS_MAX + 1]; /* what the run's time went to up to its seal,
+                                     as the account has it (phase.h) */
 };
 
 /* -- a round that a server before us sealed -------------------------------- */
@@ -115,6 +119,8 @@ struct run_recovery {
                  us knew to be left when it was over */
     int64_t notice_at_us; /* when to tell those that wait that too few came */
     int64_t rebuilt_at_us;
+    int64_t heard_us;   /* the last answer of the server before us that a member
+                           tells of; 0: none does */
     int64_t roll_at_us; /* when to see whether all have come */
     int64_t passed; /* the highest round of other instances, of which nodes here
                        may still say something */
@@ -177,7 +183,7 @@ struct run_report {
     struct msg_ready ends; /* how the round's workers ended, as far as is known:
                               how many, and who, as proto/exits.h has it */
     char exits_list[EXITS_LIST_MAX + 1], stopped_list[EXITS_LIST_MAX + 1];
-    char apart[HISTORY_APART_MAX]; /* that the round's nodes were not at one
+    char apart[STEPS_APART_MAX]; /* that the round's nodes were not at one
                                       step when a worker failed; "": as far as
                                       is known, they were */
 };
@@ -231,7 +237,8 @@ struct run {
     struct run_recovery recovery;
     struct run_report report;
     struct run_result end;
-    struct run_history history;
+    enum run_phase told_phase; /* by the last note of that kind ... */
+    int64_t told_round;        /* ... and of which round */
 };
 
 /*

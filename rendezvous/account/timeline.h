@@ -1,32 +1,21 @@
 /*
- * core/timeline: the last rounds of a run: what each was, why it ended, and
+ * account/timeline: the last rounds of a run: what each was, why it ended, and
  * what that cost. Pure, and of a fixed size.
  */
-#ifndef RENDEZVOUS_CORE_TIMELINE_H
-#define RENDEZVOUS_CORE_TIMELINE_H
+#ifndef RENDEZVOUS_ACCOUNT_TIMELINE_H
+#define RENDEZVOUS_ACCOUNT_TIMELINE_H
 
-#include "rendezvous/core/goodput.h"
+#include "rendezvous/account/goodput.h"
+#include "rendezvous/core/note.h"
 
 #define TIMELINE_ROUNDS   64
 #define TIMELINE_TEXT_MAX 160
 
-enum timeline_end {
-    TIMELINE_RUNS,    /* it has not ended */
-    TIMELINE_DONE,    /* all workers ended with 0 */
-    TIMELINE_FAILED,  /* a worker failed */
-    TIMELINE_HUNG,    /* a worker made no progress */
-    TIMELINE_LOST,    /* a node was lost */
-    TIMELINE_LEFT,    /* a node left, by a signal or an order */
-    TIMELINE_GREW,    /* nodes joined */
-    TIMELINE_STOPPED, /* for another reason; the text says which */
-    TIMELINE_ENDS
-};
-
 struct timeline_round {
-    int64_t number, epoch; /* epoch 0: without failover */
+    int64_t number, term; /* term 0: without failover */
     int64_t sealed_us;
     int nodes, world_size; /* world_size 0: not known */
-    enum timeline_end end;
+    enum round_end end;
     char text[TIMELINE_TEXT_MAX + 1]; /* why it ended; "": not known */
     struct goodput_parts cost; /* ran and detect while it was the last one;
                                   waited and restart since it has ended, up to
@@ -38,7 +27,7 @@ struct timeline {
     struct timeline_round rounds[TIMELINE_ROUNDS];
 };
 
-const char *timeline_word(enum timeline_end end); /* "failed" */
+const char *timeline_word(enum round_end end); /* "failed" */
 
 /* Another round has begun. The caller fills it; all else is 0. */
 struct timeline_round *timeline_add(struct timeline *t, int64_t number);

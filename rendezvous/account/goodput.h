@@ -1,17 +1,18 @@
 /*
- * core/goodput: where the time of a run went. Pure; the caller says what
- * the run does and when that changed. All its time since it began is in one of
- * the parts, so that they sum up to it, to the microsecond:
+ * account/goodput: where the time of a run went. Pure; account/account says
+ * what the run does and when that changed. All its time since it began is in
+ * one of the parts, so that they sum up to it, to the microsecond:
  *
- *     ran      a round is in force, and all its ranks run
+ *     ran      a round is in force, and its workers make new steps; if workers
+ *              do not tell their steps: all its workers have been started
  *     waited   there is no round: nodes are missing, or the last call runs
  *     detect   from the first sign that not all is well in a round (a worker's
  *              death, the last word of a node that is lost) to its end
- *     restart  a round has ended, and the ranks of the next one do not all run
- *              yet; so it is before those of the first round run
+ *     restart  all else: workers stop or start, programs import and load, or do
+ *              steps again that were done before
  */
-#ifndef RENDEZVOUS_CORE_GOODPUT_H
-#define RENDEZVOUS_CORE_GOODPUT_H
+#ifndef RENDEZVOUS_ACCOUNT_GOODPUT_H
+#define RENDEZVOUS_ACCOUNT_GOODPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +30,7 @@ enum goodput_phase {
 struct goodput_parts {
     int64_t ran_us, waited_us, detect_us, restart_us;
     int64_t repeated_steps; /* steps that were done twice, as far as is known */
-    int64_t repeated_us;    /* and how long they had taken; a part of ran */
+    int64_t repeated_us;    /* and how long that took; a part of restart */
 };
 
 struct goodput {
@@ -45,8 +46,16 @@ struct goodput {
 /* The run begins. */
 void goodput_begin(struct goodput *g, int64_t now_us);
 
+/* It goes on from sums that are known up to `from_us`: it starts a round. */
+void goodput_resume(struct goodput *g,
+                    const struct goodput_parts *parts,
+                    int64_t from_us);
+
 /* What the run does from now on; nothing, if it did so before. */
 void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us);
+
+/* In RUNS: only from now on does it run. What counted as ran was its start. */
+void goodput_start_over(struct goodput *g, int64_t now_us);
 
 /*
  * Since then not all was well in the round that runs or, in STARTS and WAITS,
@@ -55,11 +64,7 @@ void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us);
  */
 void goodput_bad(struct goodput *g, int64_t at_us);
 
-/* The earliest of these signs in the round that runs, or that ran last; of one
- * that has ended its end at the latest. MONO_NEVER: there was none. */
-int64_t goodput_bad_since_us(const struct goodput *g);
-
-/* So many steps are done again that took so long. */
+/* So many steps are done again; it took so long. */
 void goodput_repeat(struct goodput *g, int64_t steps, int64_t us);
 
 /* All that is known at now_us. */
@@ -77,23 +82,21 @@ double goodput_share(const struct goodput_parts *parts);
 void goodput_check(const struct goodput *g, int64_t now_us);
 
 /*
- * For the next server, which a member tells it to: a text of no more than
- * GOODPUT_TEXT_MAX bytes, with milliseconds. goodput_parse takes nothing but
- * what goodput_print makes, with numbers that are possible.
+ * What travels in a round's entry, from server to members and from them to the
+ * next server, and into --events: a text of no more than GOODPUT_TEXT_MAX
+ * bytes, with milliseconds. goodput_parse takes nothing but what goodput_print
+ * makes, with numbers that are possible.
  */
-#define GOODPUT_TEXT_MAX 100
-void goodput_print(const struct goodput_parts *parts,
+#define GOODPUT_TEXT_MAX 120
+struct goodput_sums {
+    struct goodput_parts parts; /* up to the seal of the round */
+    int64_t steps; /* the most that workers had told by then, plus 1; 0: they
+                      tell none */
+    int64_t started_us; /* from the seal until the round ran; 0: it does not
+                           yet, or has not this time been told */
+};
+void goodput_print(const struct goodput_sums *sums,
                    char text[GOODPUT_TEXT_MAX + 1]);
-bool goodput_parse(struct goodput_parts *parts, const char *text);
-
-/*
- * A member of a round tells what an earlier server had counted when that round
- * began, which ran since `from_us`. Taken (true) if more time is known by that
- * than was: members may tell different things, if servers lost each other.
- */
-bool goodput_restore(struct goodput *g,
-                     const struct goodput_parts *parts,
-                     int64_t from_us,
-                     int64_t now_us);
+bool goodput_parse(struct goodput_sums *sums, const char *text);
 
 #endif

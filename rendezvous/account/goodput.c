@@ -4,7 +4,7 @@
  * node whose peers failed first) may come a while after that: goodput_bad moves
  * what was counted from ran to detect. The sum never changes by that.
  */
-#include "rendezvous/core/goodput.h"
+#include "rendezvous/account/goodput.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -56,6 +56,17 @@ count(const struct goodput *g, int64_t now_us, struct goodput_parts *parts)
     DDP_WRONG("phase");
 }
 
+void goodput_resume(struct goodput *g,
+                    const struct goodput_parts *parts,
+                    int64_t from_us)
+{
+    *g = (struct goodput){.phase = GOODPUT_STARTS,
+                          .began_us = from_us - goodput_wall_us(parts),
+                          .since_us = from_us,
+                          .parts = *parts,
+                          .bad_us = MONO_NEVER};
+}
+
 void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us)
 {
     ddp_assert(g->phase != GOODPUT_UNBORN && phase != GOODPUT_UNBORN);
@@ -72,6 +83,15 @@ void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us)
     g->since_us = now_us;
 }
 
+void goodput_start_over(struct goodput *g, int64_t now_us)
+{
+    ddp_assert(g->phase == GOODPUT_RUNS && now_us >= g->ran_from_us);
+    g->parts.restart_us += now_us - g->ran_from_us;
+    g->ran_from_us = g->since_us = now_us;
+    if (g->bad_us < now_us)
+        g->bad_us = now_us;
+}
+
 void goodput_bad(struct goodput *g, int64_t at_us)
 {
     int64_t before_us = g->bad_us;
@@ -83,11 +103,6 @@ void goodput_bad(struct goodput *g, int64_t at_us)
         return;
     g->parts.ran_us -= before_us - g->bad_us;
     g->parts.detect_us += before_us - g->bad_us;
-}
-
-int64_t goodput_bad_since_us(const struct goodput *g)
-{
-    return g->bad_us;
 }
 
 void goodput_repeat(struct goodput *g, int64_t steps, int64_t us)
@@ -102,8 +117,7 @@ struct goodput_parts goodput_get(const struct goodput *g, int64_t now_us)
 {
     struct goodput_parts parts = g->parts;
     count(g, now_us, &parts);
-    /* It is reckoned by a rate, and is a part of what ran. */
-    parts.repeated_us = mono_min(parts.repeated_us, parts.ran_us);
+    parts.repeated_us = mono_min(parts.repeated_us, parts.restart_us);
     return parts;
 }
 
@@ -145,32 +159,36 @@ void goodput_check(const struct goodput *g, int64_t now_us)
     ddp_assert(goodput_wall_us(&parts) == until_us - g->began_us);
 }
 
-/* -- from server to server ------------------------------------------------- */
+/* -- as a text ------------------------------------------------------------- */
 
-/* In this order; of each span the milliseconds. */
-#define TOLD_PARTS 6
-static void spans_of(struct goodput_parts *parts, int64_t *spans[TOLD_PARTS])
+/* The numbers of a text, in its order: milliseconds, but for the steps. */
+#define TOLD_NUMBERS 8
+static void numbers_of(struct goodput_sums *sums,
+                       int64_t *numbers[TOLD_NUMBERS])
 {
-    spans[0] = &parts->ran_us;
-    spans[1] = &parts->waited_us;
-    spans[2] = &parts->detect_us;
-    spans[3] = &parts->restart_us;
-    spans[4] = &parts->repeated_us;
-    spans[5] = &parts->repeated_steps;
+    numbers[0] = &sums->parts.ran_us;
+    numbers[1] = &sums->parts.waited_us;
+    numbers[2] = &sums->parts.detect_us;
+    numbers[3] = &sums->parts.restart_us;
+    numbers[4] = &sums->parts.repeated_us;
+    numbers[5] = &sums->started_us;
+    numbers[6] = &sums->parts.repeated_steps;
+    numbers[7] = &sums->steps;
 }
+#define TOLD_SPANS 6 /* of these */
 
-void goodput_print(const struct goodput_parts *parts,
+void goodput_print(const struct goodput_sums *sums,
                    char text[GOODPUT_TEXT_MAX + 1])
 {
-    struct goodput_parts told = *parts;
-    int64_t *spans[TOLD_PARTS];
+    struct goodput_sums told = *sums;
+    int64_t *numbers[TOLD_NUMBERS];
     size_t len = 0;
-    spans_of(&told, spans);
-    for (int i = 0; i < TOLD_PARTS; i++) {
-        bool steps = spans[i] == &told.repeated_steps;
-        int64_t n = steps ? mono_min(*spans[i], TOLD_STEPS_MAX)
-                          : mono_min(*spans[i] / MONO_MS, TOLD_MS_MAX);
-        len += (size_t)snprintf(text + len, /* fits: 6 * 17 at the very most */
+    numbers_of(&told, numbers);
+    for (int i = 0; i < TOLD_NUMBERS; i++) {
+        int64_t n = i < TOLD_SPANS
+                        ? mono_min(*numbers[i] / MONO_MS, TOLD_MS_MAX)
+                        : mono_min(*numbers[i], TOLD_STEPS_MAX);
+        len += (size_t)snprintf(text + len, /* fits: 6 * 14 + 2 * 17 */
                                 GOODPUT_TEXT_MAX + 1 - len, "%s%" PRId64,
                                 i > 0 ? " " : "", n);
     }
@@ -191,37 +209,19 @@ static bool parse_one(const char **text, char end, int64_t max, int64_t *n)
     return whole;
 }
 
-bool goodput_parse(struct goodput_parts *parts, const char *text)
+bool goodput_parse(struct goodput_sums *sums, const char *text)
 {
-    struct goodput_parts told = {.ran_us = 0};
-    int64_t *spans[TOLD_PARTS];
-    spans_of(&told, spans);
-    for (int i = 0; i < TOLD_PARTS; i++) {
-        bool steps = spans[i] == &told.repeated_steps;
-        int64_t max = steps ? TOLD_STEPS_MAX : TOLD_MS_MAX;
-        char end = i + 1 < TOLD_PARTS ? ' ' : '\0';
-        if (!parse_one(&text, end, max, spans[i]))
+    struct goodput_sums told = {.steps = 0};
+    int64_t *numbers[TOLD_NUMBERS];
+    numbers_of(&told, numbers);
+    for (int i = 0; i < TOLD_NUMBERS; i++) {
+        bool span = i < TOLD_SPANS;
+        char end = i + 1 < TOLD_NUMBERS ? ' ' : '\0';
+        if (!parse_one(&text, end, span ? TOLD_MS_MAX : TOLD_STEPS_MAX,
+                       numbers[i]))
             return false;
-        *spans[i] *= steps ? 1 : MONO_MS;
+        *numbers[i] *= span ? MONO_MS : 1;
     }
-    *parts = told;
-    return true;
-}
-
-bool goodput_restore(struct goodput *g,
-                     const struct goodput_parts *parts,
-                     int64_t from_us,
-                     int64_t now_us)
-{
-    struct goodput_parts known = goodput_get(g, now_us);
-    ddp_assert(from_us <= now_us && g->phase != GOODPUT_UNBORN);
-    if (goodput_wall_us(parts) + now_us - from_us <= goodput_wall_us(&known))
-        return false;
-    *g = (struct goodput){.phase = GOODPUT_RUNS,
-                          .began_us = from_us - goodput_wall_us(parts),
-                          .since_us = from_us,
-                          .parts = *parts,
-                          .ran_from_us = from_us,
-                          .bad_us = g->bad_us};
+    *sums = told;
     return true;
 }

@@ -1,16 +1,16 @@
-#include "rendezvous/core/timeline.h"
+#include "rendezvous/account/timeline.h"
 
 #include "rendezvous/base/err.h"
 
-const char *timeline_word(enum timeline_end end)
+const char *timeline_word(enum round_end end)
 {
-    static const char *const words[TIMELINE_ENDS] = {
-        [TIMELINE_RUNS] = "",         [TIMELINE_DONE] = "done",
-        [TIMELINE_FAILED] = "failed", [TIMELINE_HUNG] = "hung",
-        [TIMELINE_LOST] = "lost",     [TIMELINE_LEFT] = "left",
-        [TIMELINE_GREW] = "grew",     [TIMELINE_STOPPED] = "stopped",
+    static const char *const words[ROUND_ENDS] = {
+        [ROUND_OPEN] = "",         [ROUND_DONE] = "done",
+        [ROUND_FAILED] = "failed", [ROUND_HUNG] = "hung",
+        [ROUND_LOST] = "lost",     [ROUND_LEFT] = "left",
+        [ROUND_GREW] = "grew",     [ROUND_STOPPED] = "stopped",
     };
-    ddp_assert(end < TIMELINE_ENDS);
+    ddp_assert(end < ROUND_ENDS);
     return words[end];
 }
 
@@ -48,7 +48,7 @@ void timeline_check(const struct timeline *t)
 {
     int len = timeline_len(t);
     for (int i = 0; i + 1 < len; i++)
-        ddp_assert(timeline_at(t, i)->end != TIMELINE_RUNS);
+        ddp_assert(timeline_at(t, i)->end != ROUND_OPEN);
 }
 
 void timeline_share(const struct timeline *t,
@@ -57,7 +57,7 @@ void timeline_share(const struct timeline *t,
                     struct goodput_parts *cost)
 {
     int last = timeline_len(t) - 1;
-    int ended = last - (timeline_at(t, last)->end == TIMELINE_RUNS);
+    int ended = last - (timeline_at(t, last)->end == ROUND_OPEN);
     if (i == last) {
         cost->ran_us += more->ran_us;
         cost->detect_us += more->detect_us;
