@@ -270,7 +270,6 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
         close_launchers(req);
         envp = wait_for_env(req);
     }
-    gate_pass(req->gate);
     if (envp != NULL && put(req->out_fd, STDOUT_FILENO) &&
         put(req->err_fd, STDERR_FILENO) && keep(req->keep_fd))
         (void)execve(req->path, req->argv, envp);

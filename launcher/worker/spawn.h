@@ -18,7 +18,6 @@
 #include <sys/types.h>
 
 #include "launcher/hw/cpus.h"
-#include "launcher/worker/gate.h"
 #include "rendezvous/base/err.h"
 
 /* What the launcher was started with, before it changes it for itself. */
@@ -47,7 +46,6 @@ struct spawn_request {
      * the program: "NAME=VALUE" NUL ... NUL, at least one; -1: none. If the
      * pipe ends before, so does the child. */
     int env_fd;
-    struct gate *gate; /* passed before the program is executed; NULL: none */
     int local_rank;
     bool shares_session;
     bool may_read; /* our stdin, if it is a terminal; else it gets /dev/null */

@@ -59,11 +59,6 @@ struct worker {
     int64_t started_us;
 };
 
-/* Workers a CPU, from which on a gate is worth that the CPUs wait while the
- * agent forks (make bench-mpi: 4 ranks on two CPUs start 5 % later with one, 16
- * start 10 % earlier). */
-#define CROWD 4
-
 struct workers {
     uv_loop_t *loop;
     const struct conf *conf;
@@ -82,7 +77,6 @@ struct workers {
     struct mpi *mpi;           /* NULL: --mpi=none */
     int memory_fd;             /* for their snapshots; -1: none */
     int trouble_fd[2];         /* children that could not exec */
-    struct gate *gate;         /* NULL: the workers are no crowd */
     bool paused;
     bool stopping;  /* workers of this round were asked to go */
     bool pipe_told; /* that no pipe can be made for PyTorch */
@@ -153,10 +147,6 @@ struct workers *workers_new(uv_loop_t *loop,
     if (errfile_init(&workers->errfile, conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     workers->mpi = mpi_new(loop, conf, &mpi_handler, workers);
-    struct cpus cpus;
-    cpus_allowed(&cpus);
-    if (conf->nproc > CROWD * cpus_count(&cpus))
-        workers->gate = gate_new();
     return workers;
 }
 
@@ -468,7 +458,6 @@ static int start_one(struct workers *workers,
         .err_fd = ends.err,
         .keep_fd = mpi.pmi,
         .env_fd = mpi.env,
-        .gate = workers->gate,
         .shares_session = shares_session(workers->conf),
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
@@ -540,10 +529,7 @@ int workers_start(struct workers *workers,
     mpi_round(workers->mpi, world);
     if (workers->oom.machine.path[0] == '\0')
         oom_init(&workers->oom);
-    gate_close(workers->gate);
-    int rc = start_all(workers, world, started, err);
-    gate_open(workers->gate);
-    if (rc != 0)
+    if (start_all(workers, world, started, err) != 0)
         return -1;
     if (workers->paused)
         workers_pause(workers, true);

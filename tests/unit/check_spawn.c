@@ -1,4 +1,3 @@
-/* links: launcher/worker/gate */
 /* links: tests/lib/fault tests/lib/fault_each */
 /* links: launcher/worker/spawn launcher/proc/pidfd launcher/proc/cgroup */
 /* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/open_files */

@@ -1,5 +1,4 @@
 /* clang-format off */
-/* links: launcher/worker/gate */
 /* links: tests/lib/fault tests/lib/fault_each */
 /* links: launcher/standby/standby launcher/standby/forks */
 /* links: launcher/standby/policy */

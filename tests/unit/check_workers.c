@@ -1,5 +1,4 @@
 /* clang-format off */
-/* links: launcher/worker/gate launcher/hw/cpus */
 /* links: tests/lib/fault tests/lib/fault_each tests/lib/scratch */
 /* links: launcher/worker/workers launcher/worker/spawn launcher/worker/env */
 /* links: launcher/worker/mailbox launcher/worker/errfile */
