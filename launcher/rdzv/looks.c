@@ -42,13 +42,14 @@ void looks_init(struct looks *l,
                 looks_seen *seen,
                 void *ctx)
 {
-    *l = (struct looks){
-        .loop = loop, .conf = conf, .own = own, .seen = seen, .ctx = ctx};
-    for (int i = 0; i < CANDIDATES_MAX; i++)
-        l->at[i].looks = l;
+    l->loop = loop;
+    l->conf = conf;
+    l->own = own;
+    l->seen = seen;
+    l->ctx = ctx;
 }
 
-static bool prepare(struct looks_place *at)
+static bool prepare(struct looks *l, struct looks_place *at)
 {
     static const struct caller_owner owner = {
         .calls_own = true,
@@ -56,8 +57,8 @@ static bool prepare(struct looks_place *at)
         .hear = on_answer,
         .fails = on_failure,
     };
-    const struct looks *l = at->looks;
     struct ddp_err err;
+    at->looks = l;
     if (!at->used)
         at->used = caller_init(&at->caller, l->loop, l->conf->token, l->own,
                                &owner, at, &err) == 0;
@@ -77,7 +78,7 @@ void looks_ask(struct looks *l,
         to = l->conf->endpoints[which];
     else if (!endpoint_read(target, strlen(target), &to))
         return;
-    if (prepare(&l->at[place]))
+    if (prepare(l, &l->at[place]))
         caller_ask(&l->at[place].caller, &to, say, anew);
 }
 

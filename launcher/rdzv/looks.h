@@ -25,8 +25,9 @@ struct looks_place {
     struct caller caller;
 };
 
-/* The caller's storage, for the life of the process; the fields are looks.c's
- * own. */
+/* The caller's storage, zeroed, for the life of the process; the fields are
+ * looks.c's own. Most launchers never look: memory of the places is not touched
+ * before. */
 struct looks {
     uv_loop_t *loop;
     const struct conf *conf;

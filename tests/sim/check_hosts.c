@@ -8,7 +8,6 @@
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -160,7 +159,7 @@ START_TEST(test_hosts_majority_meets_whichever_hosts_are_lost)
         struct sim_conf conf = hosts_conf(2, n);
         conf.heartbeat_ms = heartbeat_ms;
         conf.reconnect_ms = 60000;
-        conf.trace = n < 30 || getenv("TR") != NULL;
+        conf.trace = n < 30;
         struct sim *s = hosts_new(&conf, n);
         story_check(s, count_running(s, 0) == n, "%d nodes run", n);
         lose_minority(s, n, k % 3, k < 3);
@@ -190,8 +189,9 @@ START_TEST(test_hosts_node_that_was_cut_off_is_back_in_time)
 {
     static const int cut_ms[] = {300, 500, 1500, 4000, 20000, 70000};
     int host = _i % 2 == 0 ? 0 : 5;
-    int64_t ms = 3000 + cut_ms[_i / 2];
+    int64_t ms = 3000 + cut_ms[_i / 2 % 6];
     struct sim_conf conf = hosts_conf(2, 9);
+    conf.heartbeat_ms = heartbeats_ms[_i / 12];
     conf.reconnect_ms = 600000;
     struct sim *s = hosts_new(&conf, 9);
     sim_cut(s, host, true, true);
@@ -507,7 +507,7 @@ int main(void)
         {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
         {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
         {test_hosts_majority_meets_whichever_hosts_are_lost, MANY * HEARTBEATS},
-        {test_hosts_node_that_was_cut_off_is_back_in_time, 12},
+        {test_hosts_node_that_was_cut_off_is_back_in_time, 12 * HEARTBEATS},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_leave_of_who_serves_is_over_at_once, 40},
         {test_hosts_leave_of_one_of_two_waits_for_no_slow_worker, 1},
