@@ -334,90 +334,47 @@ static void judge_missing(const struct preflight_report *r,
              r->master_port, names.n > 1 ? "their" : "its");
 }
 
-/* Different MTUs in one network lose large packets in one direction. */
-static void judge_mtu(const struct preflight_report *r,
-                      struct preflight_findings *f,
-                      enum preflight_net net)
+/* A note only: ddprun compares no clocks of hosts, but logs do. A clock is off
+ * if more than half of the nodes that its node reached have another time: of
+ * three clocks the wrong one is told, not the two that differ from it. */
+static void judge_clock(const struct preflight_report *r,
+                        struct preflight_findings *f,
+                        int64_t rank)
 {
-    const int mtu = FACT_MTU + (int)net;
-    const char *most = ""; /* that of most nodes; of two, the first */
-    int votes = 0;
-    for (int i = 0; i < r->n; i++) {
-        const char *value = r->nodes[i].fact[mtu];
-        int same = 0;
-        for (int k = 0; value[0] != '\0' && k < r->n; k++)
-            same += strcmp(r->nodes[k].fact[mtu], value) == 0;
-        most = same > votes ? value : most;
-        votes = same > votes ? same : votes;
+    char label[80];
+    int64_t ahead_us = 0;
+    int reached = 0, off = 0;
+    for (int i = 0; i < r->links_len; i++) {
+        const struct preflight_link *l = &r->links[i];
+        bool told = l->state == PREFLIGHT_OK || l->state == PREFLIGHT_STUCK;
+        if (l->from != rank || !told)
+            continue;
+        reached++;
+        if (llabs(l->clock_us) < CLOCK_US)
+            continue;
+        off++;
+        ahead_us = -l->clock_us;
     }
-    for (int i = 0; i < r->n; i++) {
-        const struct preflight_node *n = &r->nodes[i];
-        char label[80];
-        if (n->fact[mtu][0] != '\0' && strcmp(n->fact[mtu], most) != 0)
-            find(f, true,
-                 "node %s: the MTU of %.15s is %.8s, on %s it is %.8s; make "
-                 "them equal",
-                 preflight_label(r, n->rank, label),
-                 n->fact[FACT_IFACE + (int)net], n->fact[mtu],
-                 votes > 1 ? "the others" : "another node", most);
-    }
+    if (2 * off > reached)
+        find(f, false,
+             "node %s: its clock is %.1f s %s the others'; check that NTP runs",
+             preflight_label(r, rank, label), (double)llabs(ahead_us) / MONO_S,
+             ahead_us > 0 ? "ahead of" : "behind");
 }
 
-static int by_size(const void *a, const void *b)
+static bool is_any_clock_off(const struct preflight_report *r)
 {
-    int64_t x, y;
-    memcpy(&x, a, sizeof(x));
-    memcpy(&y, b, sizeof(y));
-    return (x > y) - (x < y);
-}
-
-/* The median; of two middle ones that nearer to 0, so that with one wrong clock
- * among three nodes the other two count as right. */
-bool preflight_clock(const struct preflight_report *r,
-                     int64_t rank,
-                     int64_t *ahead_us)
-{
-    int64_t *ahead = calloc((size_t)r->links_len + 1, sizeof(*ahead));
-    int n = 0;
-    ddp_assert(ahead != NULL);
     for (int i = 0; i < r->links_len; i++)
-        if (r->links[i].from == rank && (r->links[i].state == PREFLIGHT_OK ||
-                                         r->links[i].state == PREFLIGHT_STUCK))
-            ahead[n++] = -r->links[i].clock_us;
-    qsort(ahead, (size_t)n, sizeof(*ahead), by_size);
-    if (n > 0)
-        *ahead_us = ahead[n / 2];
-    if (n > 0 && n % 2 == 0 && llabs(ahead[n / 2 - 1]) < llabs(*ahead_us))
-        *ahead_us = ahead[n / 2 - 1];
-    free(ahead);
-    return n > 0;
-}
-
-/* A note only: ddprun compares no clocks of hosts, but logs do. If no link saw
- * a difference nothing is computed. */
-static void judge_clocks(const struct preflight_report *r,
-                         struct preflight_findings *f)
-{
-    bool off = false;
-    for (int i = 0; i < r->links_len; i++)
-        off |= llabs(r->links[i].clock_us) >= CLOCK_US;
-    for (int i = 0; off && i < r->n; i++) {
-        int64_t ahead_us = 0;
-        char label[80];
-        if (preflight_clock(r, r->nodes[i].rank, &ahead_us) &&
-            llabs(ahead_us) >= CLOCK_US)
-            find(f, false,
-                 "node %s: its clock is %.1f s %s the others'; check that NTP "
-                 "runs",
-                 preflight_label(r, r->nodes[i].rank, label),
-                 (double)llabs(ahead_us) / MONO_S,
-                 ahead_us > 0 ? "ahead of" : "behind");
-    }
+        if (llabs(r->links[i].clock_us) >= CLOCK_US)
+            return true;
+    return false;
 }
 
 /* -- what should be the same ----------------------------------------------- */
 
 const struct preflight_title preflight_titles[PREFLIGHT_TITLES] = {
+    {FACT_MTU + PREFLIGHT_MASTER, "MTU", true},
+    {FACT_MTU + PREFLIGHT_NCCL, "MTU of NCCL's way", true},
     {FACT_VERSION, "ddprun", true},
     {FACT_KERNEL, "kernel", false},
     {FACT_DRIVER, "driver", false},
@@ -429,7 +386,7 @@ const struct preflight_title preflight_titles[PREFLIGHT_TITLES] = {
 
 /* Appends one value and the nodes that have it. */
 static void add_value(const struct preflight_report *r,
-                      enum preflight_fact fact,
+                      int fact,
                       const char *value,
                       char *text,
                       size_t size)
@@ -447,7 +404,7 @@ static void add_value(const struct preflight_report *r,
 }
 
 int preflight_spread(const struct preflight_report *r,
-                     enum preflight_fact fact,
+                     int fact,
                      char *text,
                      size_t size)
 {
@@ -527,10 +484,10 @@ void preflight_judge(const struct preflight_report *r,
                  r->nodes[i].fact[FACT_PROBLEM]);
     }
     judge_links(r, f);
-    for (int net = 0; net < PREFLIGHT_NETS; net++)
-        judge_mtu(r, f, (enum preflight_net)net);
     judge_facts(r, f);
-    judge_clocks(r, f);
+    bool off = is_any_clock_off(r);
+    for (int i = 0; off && i < r->n; i++)
+        judge_clock(r, f, r->nodes[i].rank);
     judge_limits(r, f);
     ddp_assert(f->n <= f->problems + f->notes);
 }

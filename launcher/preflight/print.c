@@ -13,21 +13,6 @@
 
 /* -- nodes ----------------------------------------------------------------- */
 
-static void clock_text(int64_t us, char text[CELL])
-{
-    static const struct {
-        int64_t below_us, unit_us;
-        const char *unit;
-    } units[] = {{10 * MONO_S, MONO_MS, "ms"},
-                 {10000 * MONO_S, MONO_S, "s"},
-                 {INT64_MAX, 3600 * MONO_S, "h"}};
-    int i = 0;
-    while (llabs(us) >= units[i].below_us)
-        i++;
-    (void)snprintf(text, CELL, "%+" PRId64 " %s", us / units[i].unit_us,
-                   units[i].unit);
-}
-
 /* One row for each address of a node; its second one has no name. */
 static void print_place(const struct preflight_report *r,
                         const struct preflight_node *n,
@@ -35,18 +20,15 @@ static void print_place(const struct preflight_report *r,
                         int width,
                         FILE *out)
 {
-    char clock[CELL] = "", number[CELL] = "", label[80] = "";
+    char number[CELL] = "", label[80] = "";
     const char *mtu = n->fact[FACT_MTU + (int)net];
-    int64_t ahead_us;
     if (net == PREFLIGHT_MASTER) {
         (void)snprintf(number, sizeof(number), "%d", n->rank);
         preflight_label(r, n->rank, label);
-        if (preflight_clock(r, n->rank, &ahead_us))
-            clock_text(ahead_us, clock);
     }
-    fprintf(out, "%3s  %-14.14s %-*.*s %-10.10s %6.6s  %s\n", number, label,
-            width, width, n->fact[FACT_ADDR + (int)net],
-            n->fact[FACT_IFACE + (int)net], mtu[0] != '\0' ? mtu : "?", clock);
+    fprintf(out, "%3s  %-14.14s %-*.*s %-10.10s %6.6s\n", number, label, width,
+            width, n->fact[FACT_ADDR + (int)net],
+            n->fact[FACT_IFACE + (int)net], mtu[0] != '\0' ? mtu : "?");
 }
 
 static void print_nodes(const struct preflight_report *r, FILE *out)
@@ -57,9 +39,9 @@ static void print_nodes(const struct preflight_report *r, FILE *out)
             int len = (int)strlen(r->nodes[i].fact[FACT_ADDR + net]);
             width = len > width ? len : width;
         }
-    width = width > 31 ? 31 : width;
-    fprintf(out, "\n%3s  %-14s %-*s %-10s %6s  %s\n", "#", "node", width,
-            "address", "interface", "MTU", "clock");
+    width = width > 39 ? 39 : width;
+    fprintf(out, "\n%3s  %-14s %-*s %-10s %6s\n", "#", "node", width, "address",
+            "interface", "MTU");
     for (int i = 0; i < shown; i++)
         for (int net = 0; net < PREFLIGHT_NETS; net++)
             if (net == 0 || r->nodes[i].fact[FACT_ADDR + net][0] != '\0')

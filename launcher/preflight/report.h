@@ -52,25 +52,19 @@ int preflight_find(const struct preflight_report *r, int64_t rank);
 const char *
 preflight_label(const struct preflight_report *r, int64_t rank, char label[80]);
 
-/* How far the node's clock is ahead of those of the nodes that it reached (the
- * median). False: it reached none. */
-bool preflight_clock(const struct preflight_report *r,
-                     int64_t rank,
-                     int64_t *ahead_us);
-
 /* The facts that should be the same on all nodes, in their order. */
 struct preflight_title {
-    enum preflight_fact fact;
+    int fact; /* enum preflight_fact, or a network behind one */
     const char *title;
     bool problem; /* if nodes differ: a problem, or else a note */
 };
-#define PREFLIGHT_TITLES 7
+#define PREFLIGHT_TITLES 9
 extern const struct preflight_title preflight_titles[PREFLIGHT_TITLES];
 
 /* "6.1.0 on n1, n2; 5.10.0 on n3", or the value alone if all nodes have the
  * same. Returns the number of different values, without "none". */
 int preflight_spread(const struct preflight_report *r,
-                     enum preflight_fact fact,
+                     int fact,
                      char *text,
                      size_t size);
 

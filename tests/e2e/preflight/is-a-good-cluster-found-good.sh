@@ -12,7 +12,7 @@ preflight 0 --nproc_per_node=4 --rdzv_id=job --max_restarts=3
 lines 1 '^preflight of run .job.: 3 nodes, 6 of 6 links good' all.out
 lines 1 '^preflight: passed$' all.out
 for number in 1 2 3; do
-    has " 10.77.0.$number  *eth0  *1500 " all.out
+    has " 10.77.0.$number  *eth0  *1500$" all.out
 done
 for name in na nb nc; do
     lines 1 "^  [0-2]  $name  " all.out

@@ -9,7 +9,7 @@ network na nb nc
 ip -n dpe$$-nb link set eth0 mtu 1400
 preflight 83
 lines 1 PROBLEM all.out
-has 'node nb: the MTU of eth0 is 1400, on the others it is 1500' line
+has 'MTU: not the same on all nodes: 1500 on na, nc; 1400 on nb' line
 
 ip -n dpe$$-nb link set eth0 mtu 1500
 # Packets are as long as on a cable only where nothing is put together.
