@@ -87,8 +87,11 @@ def print_rows() -> None:
     for what, figures in ((WAITS, 1), (LONGER, 2)):
         ours = played[0][figures]
         for row in played:
-            mine = row[0].startswith("ddprun") or statistics.median(row[figures]) <= 0
-            times = None if mine else times_better(what, ours, row[figures])
+            # What is added can be nothing, or less: such figures have no ratio.
+            no_ratio = row[0].startswith("ddprun") or any(
+                statistics.median(some) <= 0 for some in (ours, row[figures])
+            )
+            times = None if no_ratio else times_better(what, ours, row[figures])
             print(markdown_line(what, row[0], row[figures], times), flush=True)
 
 
