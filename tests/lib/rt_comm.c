@@ -2,7 +2,7 @@
 /* links: rendezvous/client/store rendezvous/base/dial */
 /* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
 /* links: worker_rt/comm/nccl_wait worker_rt/comm/head worker_rt/comm/reduce */
-/* links: worker_rt/comm/blame worker_rt/proof */
+/* links: worker_rt/proof */
 /* links: worker_rt/fork worker_rt/abi */
 /* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
 /* links: worker_rt/comm/meet worker_rt/comm/addresses worker_rt/beat */

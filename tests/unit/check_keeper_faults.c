@@ -17,7 +17,7 @@
 /* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
 /* links: worker_rt/gpu */
 /* links: worker_rt/comm/nccl_wait worker_rt/comm/head worker_rt/comm/reduce */
-/* links: worker_rt/comm/cpu worker_rt/comm/blame */
+/* links: worker_rt/comm/cpu */
 /* links: worker_rt/comm/wire worker_rt/comm/meet worker_rt/comm/addresses */
 /* links: worker_rt/beat */
 /* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/mono */

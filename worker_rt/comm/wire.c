@@ -21,7 +21,7 @@
  * gave up ends the wait. A peer that is gone without a message may also have
  * finished the very last collective and ended early: so the work goes on then,
  * and fails when nothing has moved for GONE_US. A cut line shows nothing at
- * all: see blame_is_silent.
+ * all: see is_silent.
  *
  * Ranks that are in different calls find out by the heads of messages. Two such
  * ranks may also wait for a third each, and never read what the other has sent:
@@ -31,6 +31,8 @@
 #include "worker_rt/comm/wire.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +47,9 @@
 
 #define GONE_US  (50 * MONO_MS)
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
+#define HURRY_MS                                                               \
+    3000 /* for which a peer may be silent, if this rank hurries               \
+          */
 /* How often the kernel is asked at most which peers are silent. */
 #define SILENCE_US (100 * MONO_MS)
 
@@ -65,6 +70,19 @@ static struct wire_blame blame_for(enum wire_why why, int rank)
     return (struct wire_blame){.why = (uint32_t)why, .rank = (uint32_t)rank};
 }
 
+/* Behind "rank N". */
+static const char *const why_texts[] = {
+    [WIRE_DIED] = "died",
+    [WIRE_SILENT] = "is silent: its host is down or the network is cut",
+    [WIRE_LEFT] = "left early",
+    [WIRE_ABORTED] = "aborted it",
+    [WIRE_LATE] = "ran out of time",
+    [WIRE_DIFFERS] = "found ranks that are in different calls",
+    [WIRE_FAILED] = "failed",
+};
+_Static_assert(sizeof(why_texts) / sizeof(why_texts[0]) == WIRE_WHYS,
+               "one for each");
+
 /* Fails with `blame`, which wire_end passes on. */
 static int give_up(struct wire *w, struct wire_blame blame, struct ddp_err *err)
 {
@@ -72,7 +90,7 @@ static int give_up(struct wire *w, struct wire_blame blame, struct ddp_err *err)
     w->blame = blame;
     return ddp_err_set(
         err, blame.why == WIRE_DIFFERS ? DDP_E_CONFLICT : DDP_E_PEER,
-        "%s: rank %u %s", kind_name(w), blame.rank, blame_text(blame.why));
+        "%s: rank %u %s", kind_name(w), blame.rank, why_texts[blame.why]);
 }
 
 static bool is_pause(int error)
@@ -99,6 +117,13 @@ static int own_fault(struct wire *w, const char *what, struct ddp_err *err)
         "%s: cannot %s the data of this rank", kind_name(w), what);
 }
 
+/* How a connection ended, from errno: 0 is an end of file. */
+static enum wire_why ending(int error)
+{
+    return error == 0 || error == ECONNRESET || error == EPIPE ? WIRE_DIED
+                                                               : WIRE_SILENT;
+}
+
 static void mark_gone(struct wire *w, struct wire_peer *p, enum wire_why why)
 {
     ddp_assert(p->state == WIRE_HERE);
@@ -123,7 +148,7 @@ static void hear(struct wire *w, struct wire_peer *p)
     if (n < 0 && is_pause(errno))
         return;
     if (n <= 0) {
-        mark_gone(w, p, blame_ending(n == 0 ? 0 : errno));
+        mark_gone(w, p, ending(n == 0 ? 0 : errno));
         return;
     }
     p->have += (size_t)n;
@@ -143,7 +168,7 @@ static void hear(struct wire *w, struct wire_peer *p)
  */
 static int lost(struct wire *w, struct wire_peer *p, struct ddp_err *err)
 {
-    enum wire_why why = blame_ending(errno);
+    enum wire_why why = ending(errno);
     int64_t now_us = mono_now_us(), until_us = now_us + BLAME_US;
     struct pollfd pfd = {.fd = p->blame_fd, .events = POLLIN};
     for (hear(w, p); p->state == WIRE_HERE && now_us < until_us; hear(w, p)) {
@@ -304,6 +329,36 @@ static int64_t stalled_at_us(const struct wire *w)
            rt_stop_patience_us();
 }
 
+/*
+ * Whether the peer's kernel has acknowledged nothing for so long though we
+ * sent, or probed its closed window, more than once since. A peer that is
+ * merely busy or stopped acknowledges.
+ *
+ * TCP_USER_TIMEOUT is no substitute: it also ends the connection to a peer that
+ * is alive and does not read for that long (zero window; seen on Linux 6.18),
+ * and a rank that saves a snapshot, or was paused, does not read. If nothing is
+ * under way, keepalive finds a cut line.
+ */
+static bool is_silent(int fd, int silent_ms)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) != 0)
+        return false;
+    return (info.tcpi_retransmits > 0 || info.tcpi_probes > 1) &&
+           info.tcpi_last_ack_recv >= (uint32_t)silent_ms;
+}
+
+/* Keepalive finds a cut line within HURRY_MS, too: a second, then two probes.
+ * Best effort, as dial_tune. */
+static void hurry_one(int fd)
+{
+    const int one = 1, two = 2;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
+}
+
 /* A rank that was asked to stop has little time to find out that a line is cut.
  */
 static void hurry(struct wire *w)
@@ -311,7 +366,7 @@ static void hurry(struct wire *w)
     if (w->hurried || rt_stop_since_us() == MONO_NEVER)
         return;
     for (size_t i = 0; i < w->npeers; i++)
-        blame_hurry(w->peers[i].fd);
+        hurry_one(w->peers[i].fd);
     w->hurried = true;
 }
 
@@ -323,8 +378,7 @@ static int check_silence(struct wire *w, int64_t now_us, struct ddp_err *err)
     w->asked_us = now_us;
     for (size_t i = 0; i < w->npeers; i++) {
         if (w->peers[i].state != WIRE_HERE ||
-            !blame_is_silent(w->peers[i].fd,
-                             w->hurried ? BLAME_HURRY_MS : DIAL_SILENT_MS))
+            !is_silent(w->peers[i].fd, w->hurried ? HURRY_MS : DIAL_SILENT_MS))
             continue;
         errno = ETIMEDOUT;
         return lost(w, &w->peers[i], err);

@@ -16,7 +16,6 @@
 
 #include <stdatomic.h>
 
-#include "worker_rt/comm/blame.h"
 #include "worker_rt/comm/comm.h"
 #include "worker_rt/comm/head.h"
 #include "worker_rt/comm/meet.h"
@@ -29,6 +28,25 @@
 /* How often a blocked rank looks for more than data: whether its peers are
  * silent, or in other calls. A second; a test makes it less. */
 extern int64_t wire_look_us;
+
+/* The only message on a connection of its own: which rank is to blame, and for
+ * what. */
+struct wire_blame {
+    uint32_t why; /* enum wire_why */
+    uint32_t rank;
+};
+_Static_assert(sizeof(struct wire_blame) == 8, "no padding on the wire");
+
+enum wire_why {
+    WIRE_DIED = 1, /* its connections ended without a blame */
+    WIRE_SILENT,   /* nothing comes from its host any more */
+    WIRE_LEFT,     /* freed the communicator while others used it */
+    WIRE_ABORTED,
+    WIRE_LATE,
+    WIRE_DIFFERS, /* found that ranks are in different calls */
+    WIRE_FAILED,  /* of something else, memory for one */
+    WIRE_WHYS
+};
 
 struct wire_peer {
     int rank;
@@ -60,7 +78,7 @@ struct wire {
     struct wire_peer *gone; /* the first that was seen gone, or NULL */
     int64_t moved_us;       /* since then: when data last moved */
     int64_t asked_us;       /* when it was last asked which peers are silent */
-    bool hurried;           /* blame_hurry was called for all */
+    bool hurried;           /* keepalive was shortened on all */
     uint8_t *scratch;       /* WIRE_CHUNK bytes: data that comes to be added */
 };
 
