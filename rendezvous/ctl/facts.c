@@ -258,6 +258,32 @@ bool fact_failover(const cJSON *run, struct fact *out)
                here, voters, voters == 1 ? " is" : "s are");
 }
 
+bool fact_groups(const cJSON *run, struct fact *out)
+{
+    static const char *const states[] = {"running",     "done",     "spare",
+                                         "waiting",     "stopping", "leaving",
+                                         "quarantined", "absent"};
+    const cJSON *group;
+    char count[32];
+    int64_t nodes = 0;
+    cJSON_ArrayForEach(group, field_of(run, "groups")) nodes +=
+        field_whole(group, "nodes", 0);
+    if (nodes == 0)
+        return false;
+    ctl_number(nodes, count);
+    (void)say(out, TINT_NONE, "%s nodes", count);
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        int64_t n = 0;
+        cJSON_ArrayForEach(group, field_of(run, "groups")) n +=
+            field_whole(group, states[i], 0);
+        ctl_number(n, count);
+        if (n > 0)
+            add(out, "%s %s", count, states[i]);
+    }
+    add(out, "those that are not well are listed");
+    return true;
+}
+
 bool fact_waiting(const cJSON *run, struct fact *out)
 {
     const cJSON *w = field_of(run, "waiting");

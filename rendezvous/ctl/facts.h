@@ -40,6 +40,8 @@ bool fact_what(const cJSON *run, struct fact *out);
 bool fact_failover(const cJSON *run, struct fact *out);
 /* Where the nodes would go on if this server were lost. */
 bool fact_successors(const cJSON *run, struct fact *out);
+/* Of a run of so many nodes that the document has counts of them, by state. */
+bool fact_groups(const cJSON *run, struct fact *out);
 bool fact_waiting(const cJSON *run, struct fact *out);
 bool fact_failure(const cJSON *run, struct fact *out);
 bool fact_end(const cJSON *run, struct fact *out);

@@ -447,6 +447,7 @@ static void put_sentences(struct sheet *s, const cJSON *run, bool all)
     int tail = all ? INT16_MAX : s->left >= TAIL_ROOM ? TAIL_LINES : 0;
     put_fact(s, fact_end, run);
     put_fact(s, fact_waiting, run);
+    put_fact(s, fact_groups, run);
     if (amiss)
         put_fact(s, fact_failover, run);
     put_fact(s, fact_failure, run);
@@ -540,7 +541,7 @@ static void say_part(const struct picture *p, const cJSON *run, char text[120])
 {
     char last[32], all[32];
     int64_t n = (int64_t)field_count(field_of(run, "nodes_list"));
-    int64_t left_out = field_whole(run, "nodes_left_out", 0);
+    int64_t left_out = field_whole(run, "unwell", n) - n;
     text[0] = '\0';
     if (n <= (int64_t)p->page && left_out <= 0)
         return;

@@ -69,6 +69,7 @@ struct server {
     struct httpd *httpd;       /* NULL: HTTP is not served */
     struct viewers *viewers;   /* NULL: as httpd */
     struct overview *overview; /* what they are shown; NULL: as httpd */
+    struct overview *status;   /* the same for who asks once */
     struct http_hosts http_hosts;
     struct status_counts counts;
     char incarnation[RNG_ID_LEN + 1];
@@ -505,6 +506,7 @@ static int on_get(void *ctx,
     int64_t now_us = mono_now_us();
     struct http_routes_view view = {
         .rdzv = s->rdzv,
+        .overview = s->status,
         .daemon = describe(s, now_us),
         .hosts = &s->http_hosts,
         .open_metrics = s->conf.open_metrics,
@@ -524,7 +526,7 @@ static int on_document(void *ctx, struct buf *out)
     struct status_when when = {.now_us = mono_now_us(),
                                .unix_us = utc_unix_us()};
     struct status_daemon d = describe(s, when.now_us);
-    return overview_step(s->overview, out, s->rdzv, &d, &when);
+    return overview_step(s->overview, out, s->rdzv, &d, &when, NULL);
 }
 
 static void on_told(void *ctx, int status)
@@ -548,6 +550,7 @@ static void serve_http(struct server *s, uv_loop_t *loop)
         return;
     s->httpd = httpd_open(loop, &conf);
     s->overview = overview_new();
+    s->status = overview_new();
     s->viewers = viewers_open(loop, &viewers);
 }
 
@@ -588,6 +591,7 @@ void server_close(struct server *s)
         httpd_close(s->httpd);
         viewers_close(s->viewers);
         overview_del(s->overview);
+        overview_del(s->status);
     }
     for (int i = 0; i < 2; i++)
         if (s->listeners[i] != NULL)

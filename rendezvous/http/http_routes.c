@@ -5,18 +5,17 @@
  */
 #include "rendezvous/http/http_routes.h"
 
-#include <limits.h>
 #include <string.h>
 
-#include "rendezvous/base/opts.h"
+#include "rendezvous/http/overview.h"
 #include "rendezvous/http/page.h"
 
 #define HELP                                                                   \
     "ddprun's rendezvous, version " DDPRUN_VERSION "\n"                        \
     "  /         for a browser: the runs at a glance\n"                        \
-    "  /events   what that page shows, each second in which it changes\n"      \
+    "  /events   /status, each second in which it changes\n"                   \
     "  /healthz  ok, while it serves\n"                                        \
-    "  /status   runs and nodes as JSON; ?run=ID, ?nodes=N or ?nodes=all\n"    \
+    "  /status   runs and nodes as JSON; ?run=ID\n"                            \
     "  /metrics  the same as numbers, for Prometheus\n"
 
 static int put_text(struct httpd_answer *a, int status, const char *text)
@@ -36,16 +35,17 @@ static int show_root(const struct http *request, struct httpd_answer *a)
     return put_text(a, 200, page_html);
 }
 
-/* "all" or a number. */
-static bool read_nodes(const char *text, int *nodes)
+/* All steps at once: it is asked for seldom, and costs milliseconds. */
+static int make_document(const struct http_routes_view *v,
+                         struct buf *out,
+                         const char *run)
 {
-    int64_t number;
-    if (strcmp(text, "all") == 0)
-        number = INT_MAX;
-    else if (!opts_read_int(text, 0, INT_MAX, &number))
-        return false;
-    *nodes = (int)number;
-    return true;
+    int rc;
+    do
+        rc =
+            overview_step(v->overview, out, v->rdzv, &v->daemon, &v->when, run);
+    while (rc > 0);
+    return rc == 0 ? buf_put(out, "\n", 1) : rc;
 }
 
 static int show_status(const struct http_routes_view *v,
@@ -53,17 +53,11 @@ static int show_status(const struct http_routes_view *v,
                        struct httpd_answer *a)
 {
     char run[129]; /* messages.def: join's run */
-    char count[16];
-    int nodes = STATUS_NODES_DEFAULT;
     int has_run = http_query(request, "run", run, sizeof(run));
-    int has_count = http_query(request, "nodes", count, sizeof(count));
     if (has_run < 0)
         return put_text(a, 400, "run= must be a run id of 1 to 128 bytes\n");
-    if (has_count < 0 || (has_count > 0 && !read_nodes(count, &nodes)))
-        return put_text(a, 400, "nodes= must be a number or all\n");
     a->type = "application/json";
-    return status_json(&a->body, v->rdzv, &v->daemon, &v->when,
-                       has_run > 0 ? run : NULL, nodes);
+    return make_document(v, &a->body, has_run > 0 ? run : NULL);
 }
 
 int http_routes_answer(const struct http_routes_view *v,

@@ -10,7 +10,8 @@
 #include "rendezvous/http/status.h"
 
 struct http_routes_view {
-    const struct rdzv *rdzv; /* borrowed */
+    const struct rdzv *rdzv;   /* borrowed */
+    struct overview *overview; /* borrowed: makes /status, and no other */
     struct status_daemon daemon;
     const struct http_hosts *hosts; /* borrowed: by which names it is asked */
     bool open_metrics;              /* /metrics needs no token */

@@ -117,7 +117,8 @@ plan_one(struct overview *o, int index, const struct status_run *run)
 /* -1: no memory. */
 static int plan_runs(struct overview *o,
                      const struct rdzv *r,
-                     const struct status_when *when)
+                     const struct status_when *when,
+                     const char *only)
 {
     int *order = calloc((size_t)status_limits(r)->runs_max, sizeof(*order));
     if (order == NULL)
@@ -127,11 +128,13 @@ static int plan_runs(struct overview *o,
         for (int i = 0; i < n; i++) {
             struct status_run run;
             status_run(r, order[i], when->now_us, &run);
-            if ((run.state == STATUS_ENDED) == (ended != 0))
+            if ((run.state == STATUS_ENDED) == (ended != 0) &&
+                (only == NULL || strcmp(only, run.id) == 0))
                 plan_one(o, order[i], &run);
         }
     free(order);
-    o->rounds = n <= RUNS_FEW ? TIMELINE_ROUNDS : ROUNDS_OF_MANY;
+    o->rounds =
+        only != NULL || n <= RUNS_FEW ? TIMELINE_ROUNDS : ROUNDS_OF_MANY;
     return 0;
 }
 
@@ -151,11 +154,12 @@ static int make_groups(struct overview *o)
 static int begin(struct overview *o,
                  const struct buf *out,
                  const struct rdzv *r,
-                 const struct status_when *when)
+                 const struct status_when *when,
+                 const char *only)
 {
     o->before = buf_len(out);
     o->listed = OVERVIEW_LISTED_MAX;
-    if (plan_runs(o, r, when) != 0 || make_groups(o) != 0)
+    if (plan_runs(o, r, when, only) != 0 || make_groups(o) != 0)
         return -1;
     o->state = o->n_groups > 0 ? OVERVIEW_COUNTS : OVERVIEW_WRITES;
     return 1;
@@ -194,7 +198,8 @@ count(struct overview *o, const struct rdzv *r, const struct status_when *when)
 
 /* -- writing --------------------------------------------------------------- */
 
-static void write_head(struct json *j, const struct status_daemon *d)
+static void
+write_head(struct json *j, const struct rdzv *r, const struct status_daemon *d)
 {
     json_open(j, NULL, '{');
     json_text(j, "version", DDPRUN_VERSION);
@@ -204,6 +209,10 @@ static void write_head(struct json *j, const struct status_daemon *d)
         json_text(j, "serves_only", d->only_run);
     json_bool(j, "token", d->token);
     json_int(j, "connections", d->nodes + d->pending + d->http);
+    json_open(j, "limits", '{');
+    json_int(j, "runs", status_limits(r)->runs_max);
+    json_int(j, "nodes", status_limits(r)->nodes_max);
+    json_close(j, '}');
     json_open(j, "runs", '[');
 }
 
@@ -299,7 +308,7 @@ static int write_next(struct overview *o,
 {
     if (o->next == 0) {
         json_init(&o->j, out);
-        write_head(&o->j, d);
+        write_head(&o->j, r, d);
     }
     if (o->next < o->n_runs)
         write_one(o, &o->runs[o->next++], r, d, when);
@@ -315,12 +324,13 @@ int overview_step(struct overview *o,
                   struct buf *out,
                   const struct rdzv *r,
                   const struct status_daemon *d,
-                  const struct status_when *when)
+                  const struct status_when *when,
+                  const char *only)
 {
     int rc = -1;
     switch (o->state) {
     case OVERVIEW_RESTS:
-        rc = begin(o, out, r, when);
+        rc = begin(o, out, r, when, only);
         break;
     case OVERVIEW_COUNTS:
         rc = count(o, r, when);

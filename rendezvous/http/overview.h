@@ -1,8 +1,8 @@
 /*
- * http/overview: what the page shows, as JSON: /status, but bounded however
- * large the rendezvous is. A run of many nodes has groups of them, with counts
- * (http/groups), and only the nodes that are not well; of many runs only the
- * first have all.
+ * http/overview: the document that /status, the page and ddpctl show: JSON that
+ * is bounded however large the rendezvous is. A run of many nodes has groups of
+ * them, with counts (http/groups), and only the nodes that are not well; of
+ * many runs only the first have all.
  *
  * It is made in steps, so that the server answers beats in between: each looks
  * at OVERVIEW_PLACES nodes or writes one run, of OVERVIEW_NODES_MAX nodes at
@@ -39,13 +39,15 @@ void overview_del(struct overview *o);
  * Takes the next step, and appends to `out`, the same buffer for all steps of a
  * document. 1: there is more to do; 0: it is whole, one line without its end;
  * -1: it does not fit or there is no memory. The step after 0 and -1 is the
- * first one of the next document. Runs that have not ended come first. A run
- * that is not shown in full has "brief": true.
+ * first one of the next document. `only`: runs with this id, NULL: all; the
+ * same for all steps of a document, and borrowed as long. Runs that have not
+ * ended come first. A run that is not shown in full has "brief": true.
  */
 int overview_step(struct overview *o,
                   struct buf *out,
                   const struct rdzv *r,
                   const struct status_daemon *d,
-                  const struct status_when *when);
+                  const struct status_when *when,
+                  const char *only);
 
 #endif

@@ -1,16 +1,10 @@
 /*
- * GET /status: the core's own view (core/status) written as JSON, run by run,
- * each with its nodes in order.
- *
- * Failure modes: the body's limit is reached or there is no memory: -1, and the
- * caller answers 503; nothing of a half answer is sent. The writer stops at the
- * first node that does not fit, so that a list of ten thousand nodes takes no
- * time for nothing.
+ * The parts of the document (http/overview), from the core's own view
+ * (core/status) and the account of a run.
  */
 #include "rendezvous/http/status.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/err.h"
@@ -32,12 +26,6 @@ void status_count_http(struct status_counts *counts, int code)
         return;
     }
     DDP_WRONG("more codes than http_reason knows");
-}
-
-/* NULL: no memory, and what was to be shown counts as too large. */
-static int *room_for(int n)
-{
-    return calloc(n > 0 ? (size_t)n : 1, sizeof(int));
 }
 
 /* Its last lines, the end of a text that its agent sent. */
@@ -237,32 +225,6 @@ void status_write_node(struct json *j, const struct status_node *n)
     json_close(j, '}');
 }
 
-/* All nodes are sorted, even if only a few are shown. */
-static void write_nodes(struct json *j,
-                        const struct rdzv *r,
-                        int run,
-                        int64_t now_us,
-                        int listed,
-                        int nodes_max)
-{
-    int *order = room_for(listed);
-    if (order == NULL) {
-        j->full = true;
-        return;
-    }
-    int n = status_nodes(r, run, order);
-    int shown = n < nodes_max ? n : nodes_max;
-    json_open(j, "nodes_list", '[');
-    for (int i = 0; i < shown && !j->full; i++) {
-        struct status_node node;
-        status_node(r, order[i], now_us, &node);
-        status_write_node(j, &node);
-    }
-    json_close(j, ']');
-    json_int(j, "nodes_left_out", n - shown);
-    free(order);
-}
-
 /*
  * Only its first digits, which tell it from others. Whoever bears the whole of
  * it, in a join, is believed to be a member: that the run has ended, for
@@ -303,11 +265,6 @@ void status_write_run(struct json *j, const struct status_run *run)
     write_end(j, run);
 }
 
-/* Of more runs than this, unless one is asked for, only the last rounds are
- * shown: all would be more than an answer may have. */
-#define RUNS_FEW       16
-#define ROUNDS_OF_MANY 4
-
 void status_write_history(struct json *j,
                           const struct rdzv *r,
                           const struct account *account,
@@ -319,53 +276,4 @@ void status_write_history(struct json *j,
     account_json(j, account, when->now_us);
     write_timeline(j, account, when, rounds_max);
     write_progress(j, r, run, progress);
-}
-
-int status_json(struct buf *out,
-                const struct rdzv *r,
-                const struct status_daemon *d,
-                const struct status_when *when,
-                const char *only,
-                int nodes_max)
-{
-    int64_t now_us = when->now_us;
-    struct json j;
-    int *order = room_for(status_limits(r)->runs_max);
-    if (order == NULL)
-        return -1;
-    int n = status_runs(r, order);
-    json_init(&j, out);
-    json_open(&j, NULL, '{');
-    json_text(&j, "version", DDPRUN_VERSION);
-    json_text(&j, "incarnation", d->incarnation);
-    json_seconds(&j, "uptime_s", d->uptime_us);
-    if (d->only_run != NULL)
-        json_text(&j, "serves_only", d->only_run);
-    json_bool(&j, "token", d->token);
-    json_int(&j, "connections", d->nodes + d->pending + d->http);
-    json_open(&j, "limits", '{');
-    json_int(&j, "runs", status_limits(r)->runs_max);
-    json_int(&j, "nodes", status_limits(r)->nodes_max);
-    json_close(&j, '}');
-    json_open(&j, "runs", '[');
-    for (int i = 0; i < n && !j.full; i++) {
-        struct status_run run;
-        struct status_progress progress;
-        status_run(r, order[i], now_us, &run);
-        if (only != NULL && strcmp(only, run.id) != 0)
-            continue;
-        json_open(&j, NULL, '{');
-        status_write_run(&j, &run);
-        status_progress(r, order[i], &progress);
-        status_write_history(&j, r, &d->accounts[order[i]], order[i], when,
-                             only != NULL || n <= RUNS_FEW ? TIMELINE_ROUNDS
-                                                           : ROUNDS_OF_MANY,
-                             &progress);
-        write_nodes(&j, r, order[i], now_us, run.listed, nodes_max);
-        json_close(&j, '}');
-    }
-    json_close(&j, ']');
-    json_close(&j, '}');
-    free(order);
-    return j.full || buf_put(out, "\n", 1) != 0 ? -1 : 0;
 }

@@ -1,7 +1,8 @@
 /*
- * http/status: what the daemon shows of itself: JSON for GET /status, and
- * Prometheus' text format 0.0.4 for GET /metrics. Times are spans; only
- * sealed_unix is the reading of a clock. All texts from peers are escaped.
+ * http/status: what the daemon shows of itself: the parts of its
+ * document (http/overview), and Prometheus' text format 0.0.4 for GET /metrics.
+ * Times are spans; only sealed_unix is the reading of a clock. All texts from
+ * peers are escaped.
  */
 #ifndef RENDEZVOUS_HTTP_STATUS_H
 #define RENDEZVOUS_HTTP_STATUS_H
@@ -14,8 +15,6 @@
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/http/http.h"
 #include "rendezvous/net/conn.h"
-
-#define STATUS_NODES_DEFAULT 256 /* listed of a run, unless asked for more */
 
 /* Why a connection was closed before its node joined. */
 enum reject {
@@ -60,16 +59,7 @@ struct status_when {
     int64_t now_us, unix_us;
 };
 
-/*
- * Append to `out`; -1 if that is full or there is no memory. `run`: only runs
- * with this id, NULL: all; at most nodes_max nodes of each are listed.
- */
-int status_json(struct buf *out,
-                const struct rdzv *r,
-                const struct status_daemon *d,
-                const struct status_when *when,
-                const char *run,
-                int nodes_max);
+/* Appends to `out`; -1 if that is full or there is no memory. */
 int status_metrics(struct buf *out,
                    const struct rdzv *r,
                    const struct status_daemon *d,

@@ -1,6 +1,5 @@
 /*
- * http/status: the parts that /status and the document of the page (http/
- * overview) have in common.
+ * http/status: the parts of the document (http/overview).
  */
 #ifndef RENDEZVOUS_HTTP_STATUS_PRIV_H
 #define RENDEZVOUS_HTTP_STATUS_PRIV_H

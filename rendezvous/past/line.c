@@ -8,21 +8,13 @@
 #include "rendezvous/base/mono.h"
 
 static const char *const kinds[] = {
-    [PAST_OTHER] = "",
-    [PAST_CONNECTING] = "connecting",
-    [PAST_JOINED] = "joined",
-    [PAST_SEALED] = "sealed",
-    [PAST_STARTED] = "started",
-    [PAST_FIRST_STEP] = "first_beat",
-    [PAST_NEW_STEP] = "new_step",
-    [PAST_EXITED] = "exited",
-    [PAST_FAILED] = "failed",
-    [PAST_STOPPED] = "stopped",
-    [PAST_FENCED] = "fenced",
-    [PAST_DONE] = "done",
-    [PAST_TAKEN_OVER] = "taken_over",
-    [PAST_LEAVING] = "leaving",
-    [PAST_END] = "end",
+    [PAST_OTHER] = "",          [PAST_CONNECTING] = "connecting",
+    [PAST_JOINED] = "joined",   [PAST_SEALED] = "sealed",
+    [PAST_STARTED] = "started", [PAST_NEW_STEP] = "new_step",
+    [PAST_EXITED] = "exited",   [PAST_FAILED] = "failed",
+    [PAST_STOPPED] = "stopped", [PAST_FENCED] = "fenced",
+    [PAST_DONE] = "done",       [PAST_TAKEN_OVER] = "taken_over",
+    [PAST_LEAVING] = "leaving", [PAST_END] = "end",
 };
 
 /* -- fields ---------------------------------------------------------------- */

@@ -18,8 +18,7 @@ enum past_kind {
     PAST_JOINED,
     PAST_SEALED,
     PAST_STARTED,
-    PAST_FIRST_STEP, /* of a node in a round ... */
-    PAST_NEW_STEP,   /* ... and the first one that is new to it */
+    PAST_NEW_STEP, /* the first one of a round that is new to its node */
     PAST_EXITED,
     PAST_FAILED,
     PAST_STOPPED,

@@ -241,10 +241,6 @@ void past_add(struct past *h, int file, const struct past_line *e)
         if (s != NULL)
             s->started_us = later_of(s->started_us, at_us);
         break;
-    case PAST_FIRST_STEP:
-        if (s != NULL)
-            take_step(&s->first, e, at_us);
-        break;
     case PAST_NEW_STEP:
         if (s != NULL)
             take_step(&s->fresh, e, at_us);
@@ -445,7 +441,6 @@ static void correct_clocks(struct past *h)
         int64_t ahead_us = h->launches[s->launch].ahead_us;
         shift(&s->sealed_us, ahead_us);
         shift(&s->started_us, ahead_us);
-        shift(&s->first.at_us, ahead_us);
         shift(&s->fresh.at_us, ahead_us);
         shift(&s->end_us, ahead_us);
         shift(&s->sign_us, ahead_us);
@@ -642,13 +637,10 @@ static size_t find_steps(const struct past *h,
                          struct past_step **steps)
 {
     size_t n = 0;
-    *steps = room_for(2 * (r->to - r->from), sizeof(**steps));
-    for (size_t i = r->from; i < r->to; i++) {
-        if (h->spans[i].first.at_us != 0)
-            (*steps)[n++] = h->spans[i].first;
+    *steps = room_for(r->to - r->from, sizeof(**steps));
+    for (size_t i = r->from; i < r->to; i++)
         if (h->spans[i].fresh.at_us != 0)
             (*steps)[n++] = h->spans[i].fresh;
-    }
     qsort(*steps, n, sizeof(**steps), compare_steps);
     return n;
 }

@@ -49,7 +49,7 @@ struct past_span {
     int64_t exited_us;             /* its last worker; 0: none did */
     struct past_step {
         int64_t at_us, step; /* at_us 0: none was told */
-    } first, fresh;          /* the first step of it, and the first new one */
+    } fresh;                 /* the first new one of the round */
     bool failed;             /* a worker of this node failed */
     bool done;
     int64_t nodes, world_size, restarts;

@@ -99,7 +99,7 @@ static int step_of(struct buf *out)
     struct status_daemon d = {
         .incarnation = "ab12", .counts = &counts, .accounts = accounts};
     struct status_when when = {.now_us = now_us};
-    return overview_step(overview, out, rdzv, &d, &when);
+    return overview_step(overview, out, rdzv, &d, &when, NULL);
 }
 
 /* What is left of a document, of which some steps may have been taken. Returns

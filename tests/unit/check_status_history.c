@@ -1,10 +1,12 @@
 /* links: tests/unit/status_hand CORE ACCOUNT rendezvous/http/http_routes */
 /* links: rendezvous/http/http_hosts */
 /* links: rendezvous/http/status rendezvous/http/page */
+/* links: rendezvous/http/overview */
+/* links: rendezvous/http/groups rendezvous/base/log rendezvous/base/utc */
 /* links: rendezvous/http/metrics rendezvous/proto/msg */
 /* links: rendezvous/proto/exits rendezvous/http/http rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/opts */
+/* links: rendezvous/base/json rendezvous/base/utf8 */
 /* libs: -lcjson */
 /* What /status and /metrics show of what was: where the time of a run went, its
  * rounds and steps, the last words of a worker, and what another daemon had. */

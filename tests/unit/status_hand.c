@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/http/overview.h"
+
 #define CONNS 40
 #define RUNS  4
 
 static struct account accounts[RUNS];
+static struct overview *overview;
 
 struct rdzv *rdzv;
 int64_t now_us;
@@ -73,6 +76,7 @@ void setup(void)
     token = open_metrics = busy = false;
     memset(&counts, 0, sizeof(counts));
     new_core();
+    overview = overview_new();
     like = (struct msg_join){
         .version = MSG_VERSION,
         .run = "r",
@@ -98,6 +102,7 @@ void teardown(void)
     cJSON_Delete(shown);
     shown = NULL;
     buf_free(&answer.body);
+    overview_del(overview);
     rdzv_del(rdzv);
     rdzv = NULL;
 }
@@ -116,6 +121,7 @@ int get_by(const char *target, bool trusted, size_t room)
     http_hosts_init(&hosts, "metrics.example");
     struct http_routes_view v = {
         .rdzv = rdzv,
+        .overview = overview,
         .hosts = &hosts,
         .daemon = {.incarnation = "ab12",
                    .uptime_us = 12300 * MONO_MS,

@@ -38,7 +38,7 @@ for e in events:
         r["world"] = e["world_size"]
     if e["event"] == "started":
         r["started"].append(when(e))
-    if e["event"] in ("first_beat", "new_step") and "step" in e:
+    if e["event"] == "new_step":
         r["steps"].append((when(e), e["step"]))
     if e["event"] in ("failed", "stopped", "leaving", "fenced", "done"):
         r["over"].append((e["event"], when(e)))
