@@ -350,13 +350,35 @@ static void hear_failover(struct rdzv_client *cl, const struct msg *m)
     reach_hear(&cl->reach, m);
 }
 
+/* The addresses in it as this host reaches them: copies it if they differ. */
+static const struct msg *
+with_own_zones(const struct conn *c, const struct msg *m, struct msg *copy)
+{
+    char here[ADDR_TEXT_MAX];
+    conn_here(c, here);
+    if (strchr(here, '%') == NULL ||
+        (m->kind != MSG_KIND_world && m->kind != MSG_KIND_voters &&
+         m->kind != MSG_KIND_moved))
+        return m;
+    *copy = *m;
+    if (m->kind == MSG_KIND_world)
+        endpoint_own_zone(copy->world.master_addr,
+                          sizeof(copy->world.master_addr), here);
+    else if (m->kind == MSG_KIND_voters)
+        endpoint_own_zone(copy->voters.addrs, sizeof(copy->voters.addrs), here);
+    else
+        endpoint_own_zone(copy->moved.addr, sizeof(copy->moved.addr), here);
+    return copy;
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
-    (void)c;
     struct rdzv_client *cl = client_of(ctx);
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_PROTO};
+    struct msg own;
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
+    m = with_own_zones(c, m, &own);
     hear_failover(cl, m);
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
         msg_set(no.refused.text,

@@ -46,3 +46,31 @@ bool endpoint_read(const char *text, size_t len, struct conf_endpoint *at)
     memcpy(at->host, host, host_len);
     return true;
 }
+
+/* What a zone ends with: a port may follow in "[ADDR%ZONE]:PORT",
+ * "ADDR%ZONE:PORT" and "ADDR%ZONE". */
+#define ZONE_ENDS "]: "
+
+/* Puts the zone in place of the one at `at`. Returns what is behind it, NULL:
+ * it has no room. */
+static char *
+replace_zone(char *text, size_t size, char *at, const char *zone, size_t len)
+{
+    char *end = at + strcspn(at, ZONE_ENDS);
+    size_t used = strlen(text);
+    if (used - (size_t)(end - at) + len >= size)
+        return NULL;
+    memmove(at + len, end, strlen(end) + 1);
+    memcpy(at, zone, len);
+    return at + len;
+}
+
+void endpoint_own_zone(char *text, size_t size, const char *here)
+{
+    const char *zone = strchr(here, '%');
+    char *at = text;
+    if (zone == NULL)
+        return;
+    while (at != NULL && (at = strchr(at, '%')) != NULL)
+        at = replace_zone(text, size, at + 1, zone + 1, strlen(zone + 1));
+}

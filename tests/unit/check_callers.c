@@ -573,6 +573,28 @@ START_TEST(test_endpoint_is_read_or_refused)
 }
 END_TEST
 
+static const struct {
+    const char *text, *here, *own;
+} zones[] = {
+    {"fe80::1%eth0", "fe80::2%lan0", "fe80::1%lan0"},
+    {"fe80::1%eth0:7", "fe80::2%3", "fe80::1%3:7"},
+    {"[fe80::1%a]:7 - [fe80::3%bb]:8 ", "fe80::2%lan0",
+     "[fe80::1%lan0]:7 - [fe80::3%lan0]:8 "},
+    {"fe80::1%eth0", "10.0.0.1", "fe80::1%eth0"},
+    {"10.0.0.2:7", "fe80::2%lan0", "10.0.0.2:7"},
+    {"fe80::1%e0", "fe80::2%an-interface-with-a-name-for-which-is-no-room",
+     "fe80::1%e0"},
+};
+
+START_TEST(test_endpoint_zone_becomes_that_of_this_host)
+{
+    char text[48];
+    (void)snprintf(text, sizeof(text), "%s", zones[_i].text);
+    endpoint_own_zone(text, sizeof(text), zones[_i].here);
+    ck_assert_str_eq(text, zones[_i].own);
+}
+END_TEST
+
 START_TEST(test_endpoint_has_a_longest_name)
 {
     struct conf_endpoint at;
@@ -607,6 +629,8 @@ int main(void)
     tcase_add_loop_test(tc, test_endpoint_is_read_or_refused, 0,
                         sizeof(addresses) / sizeof(addresses[0]));
     tcase_add_test(tc, test_endpoint_has_a_longest_name);
+    tcase_add_loop_test(tc, test_endpoint_zone_becomes_that_of_this_host, 0,
+                        sizeof(zones) / sizeof(zones[0]));
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }
