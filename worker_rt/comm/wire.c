@@ -47,9 +47,8 @@
 
 #define GONE_US  (50 * MONO_MS)
 #define BLAME_US (20 * MONO_MS) /* for a blame to come after the data's end */
-#define HURRY_MS                                                               \
-    3000 /* for which a peer may be silent, if this rank hurries               \
-          */
+/* For which a peer may be silent if this rank is in a hurry. */
+#define HURRY_MS 3000
 /* How often the kernel is asked at most which peers are silent. */
 #define SILENCE_US (100 * MONO_MS)
 
