@@ -204,6 +204,35 @@ START_TEST(test_hosts_node_that_was_cut_off_is_back_in_time)
 }
 END_TEST
 
+/* The leader's host is quarantined, so that it is no voter's, and the
+ * endpoint's host is gone: a member whose cable blinks finds the leader
+ * nevertheless, where it had its last lease. */
+START_TEST(test_hosts_leader_that_is_no_voter_is_found_again)
+{
+    struct sim_conf conf = hosts_conf(3, 5);
+    conf.node_strikes = 1;
+    conf.cooldown_ms = 600000;
+    conf.reconnect_ms = 600000;
+    struct sim *s = hosts_new(&conf, 5);
+    sim_power_off(s, 0);
+    (void)all_run_within(s, HEARTBEAT_MS + 1000, 4, 1);
+    int host = sim_tenant(s, sim_serving(s));
+    sim_worker_dies(s, host, 0, 1, 0);
+    (void)all_run_within(s, 5000, 3, round_of(s, host));
+    story_until(s, sim_now_us(s) / 1000 + 3000);
+    story_check(s, sim_workers(s, host) == 0 && sim_serving(s) == host,
+                "n%d leads, and has no place", host);
+    int other = host == 4 ? 3 : 4;
+    sim_cut(s, other, true, true);
+    story_until(s, sim_now_us(s) / 1000 + 300 + _i * 400);
+    sim_heal(s, other);
+    story_until(s, sim_now_us(s) / 1000 + 2000);
+    story_check(s, is_served(s, other), "n%d is back", other);
+    (void)all_run_within(s, 2000, 3, 1);
+    sim_del(s);
+}
+END_TEST
+
 /* Found by losing hosts: the round had begun without a spare, so that its nodes
  * had had long leases before one came; the next server waited for such. The
  * host is lost, or cut off for 3 s. */
@@ -508,6 +537,7 @@ int main(void)
         {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
         {test_hosts_majority_meets_whichever_hosts_are_lost, MANY * HEARTBEATS},
         {test_hosts_node_that_was_cut_off_is_back_in_time, 12 * HEARTBEATS},
+        {test_hosts_leader_that_is_no_voter_is_found_again, 4},
         {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
         {test_hosts_leave_of_who_serves_is_over_at_once, 40},
         {test_hosts_leave_of_one_of_two_waits_for_no_slow_worker, 1},
