@@ -13,7 +13,8 @@ from machines import Broken
 
 START_S = 20.0  # until a job without faults is whole
 SETTLE_S = 15.0  # ... after the last fault
-END_S = 15.0  # until the launchers have ended
+RECONNECT_S = 20  # who finds no server any more gives up
+END_S = RECONNECT_S + 10.0  # until the launchers have ended
 LEFT_S = 3.0  # until nothing of them is left
 TURN_S = 0.04
 FRESH_US = 400000  # who runs has a beat as new as that
@@ -76,9 +77,11 @@ class Beats:
                 if name.startswith(job.name + ".")]
 
     def names(self, job):
-        """The launchers that were in a round."""
-        return {name.split(".")[1] for name in self.workers
-                if name.startswith(job.name + ".")}
+        """The launchers of the newest round. Others that were in one before it may
+        find nobody any more, once it has ended: they are not asked."""
+        world = judge.newest(self.of(job))
+        return {name.split(".")[1] for name, worker in self.workers.items()
+                if name.startswith(job.name + ".") and worker.world == world}
 
 
 class Episode:
@@ -167,7 +170,7 @@ class Episode:
 
     def command(self, job):
         conf = (f"heartbeat_timeout={job.heartbeat},last_call_timeout=0.3,"
-                "join_timeout=120,reconnect_timeout=120")
+                f"join_timeout=120,reconnect_timeout={RECONNECT_S}")
         return [self.programs["ddprun"], f"--nnodes={job.least}:{job.most}",
                 f"--nproc_per_node={job.nproc}", "--max_restarts=1000000",
                 "--scale_interval=0", "--shutdown_timeout=1", "--snapshot_memory=0",
@@ -218,7 +221,7 @@ class Episode:
             and now[0].nodes == nodes
 
     def is_over(self, job):
-        """All launchers that were in a round have ended."""
+        """All launchers of the newest round have ended."""
         names = self.beats.names(job)
         return not any(each.name in names for each in self.living(job))
 

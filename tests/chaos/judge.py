@@ -11,9 +11,10 @@ the other are both alive. Left out are
    this machine that could run did not (the watch's gap): who is killed in time has
    died that much later.
 
-Split ends. Launchers of a job that were in a round and were not killed end with 0, or
-all of them with something else; and since nobody told the job to end before its
-workers did, with something else none may end: the job is lost.
+Split ends. Launchers of a job that were in its last round and were not killed end with
+0, or all of them with something else; and since nobody told the job to end before its
+workers did, with something else none may end: the job is lost. (A launcher that was cut
+off, and whose job has ended meanwhile without it, finds nobody any more and gives up.)
 """
 
 import dataclasses
@@ -21,7 +22,6 @@ import dataclasses
 BEAT_US = 20000
 THAWED_US = 100000
 LATE_US = 10000
-NOT_NEEDED = 85  # a launcher that was in no round
 
 
 @dataclasses.dataclass
@@ -86,7 +86,7 @@ def running(workers, since_us):
 
 
 def ends(statuses):
-    """`statuses`: of each launcher that was in a round and was not killed. None, or
+    """`statuses`: of each launcher of the last round that was not killed. None, or
     (verdict, sentence)."""
     said = ", ".join(f"{name} {status}" for name, status in sorted(statuses.items()))
     bad = [status for status in statuses.values() if status != 0]
