@@ -13,7 +13,7 @@ from machines import Broken
 
 START_S = 20.0  # until a job without faults is whole
 SETTLE_S = 15.0  # ... after the last fault
-RECONNECT_S = 20  # who finds no server any more gives up
+RECONNECT_S = 60  # who finds no server any more gives up
 END_S = RECONNECT_S + 10.0  # until the launchers have ended
 LEFT_S = 3.0  # until nothing of them is left
 TURN_S = 0.04
@@ -98,7 +98,7 @@ class Episode:
         self.active = []  # faults that are to be mended
         self.verdicts = []  # (what, sentence)
         self.played = 0
-        self.disturbed_at = 0.0
+        self.disturbed_at = -100.0
         self.log_file = open(os.path.join(folder, "log"), "w")
         self.began = time.monotonic()
         self.waited_us = waited_us()
@@ -383,7 +383,7 @@ class Episode:
 
     def strike_kill_machine(self, fault, machine):
         """All that runs there; at once: nobody sees another one die."""
-        if not self.may_kill(self.on(machine)):
+        if not self.on(machine) or not self.may_kill(self.on(machine)):
             return False
         self.died(self.on(machine))
         pids = processes.on_machine(machine)

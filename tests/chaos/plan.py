@@ -177,6 +177,13 @@ def faults(draw, plan):
     daemons = [f"s{i}" for i in range(plan.daemons)]
     kinds = {kind: weight for kind, weight in KINDS.items()
              if kind != "proxy" or plan.proxies}
+    if draw.random() < 0.4:  # as long as the job is well
+        kind = draw.choice(["kill-part", "kill-launcher", "kill-machine"])
+        first = fault(draw, plan, kind, launchers)
+        first.at = 0.0
+        first.how = draw.choice(["agent", "guard"]) if kind == "kill-part" \
+            else first.how
+        yield first
     for _ in range(draw.randint(2, 6)):
         if daemons and draw.random() < 0.2:
             yield fault(draw, plan, draw.choice(OF_DAEMONS), daemons)
