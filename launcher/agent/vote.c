@@ -331,17 +331,20 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
                    silent, target[0] != '\0' ? target : "the endpoint");
 }
 
-/* The term that it promised counts, too: perhaps it has lost its leader, which
- * has not lost the others. A newcomer may have obeyed servers that had nothing,
- * of any term: it begins anew. To another instance a node is sent that is to
- * give up its own (gives_way). */
+/* A node that has a lease stays with its leader unless the other term is as
+ * high. One that has none has no leader, though it may have promised a higher
+ * term to a server that never led: the leader that it comes to hears of that,
+ * and begins a term that is higher still. A newcomer may have obeyed servers
+ * that had nothing, of any term: it begins anew. To another instance a node is
+ * sent that is to give up its own (gives_way). */
 void agent_on_moved(struct step *s, const struct msg_moved *moved)
 {
     struct agent *a = s->a;
     struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
     bool is_later = agent_epoch_order(&e, &a->vote.promised) >= 0;
     bool is_other = is_other_instance(a, moved->instance);
-    if ((!is_later && !agent_is_free(a) && !is_other) ||
+    bool has_leader = s->now_us < a->lease_until_us;
+    if ((!is_later && has_leader && !agent_is_free(a) && !is_other) ||
         !candidates_is_addr(moved->addr) ||
         strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
         agent_note(s, NOTE_stale, "the run is said to be served at %s",

@@ -447,6 +447,7 @@ static void serve_for_agent_0(int n, int min, const char *from)
 START_TEST(test_failover_own_launcher_goes_once_the_next_round_is_known)
 {
     serve_for_agent_0(3, 1, HAND_HERE);
+    goes_on(100 * MONO_MS); /* a beat of each, and a lease */
     for (int i = 0; i < 3; i++)
         voters[i].silent = true;
     leave(0, false);

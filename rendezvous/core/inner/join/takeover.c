@@ -237,24 +237,16 @@ static void grant_all(struct rdzv *r, struct run *run)
     }
 }
 
-/* Whether no member can have a lease of an earlier server any more, or hardly
- * one: there was an outage, and others may be about to come. */
-static bool leases_are_over(const struct rdzv *r, const struct run *run)
-{
-    int64_t lease_us = run->conf.heartbeat_us;
-    return office_foreign_us(&run->office, lease_us) <
-           mono_after(r->now_us, lease_us / 4);
-}
-
 static void win(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
     bool by_word = office_lacks_voters(o) && office_knows_other(o);
     office_win(o);
-    if (leases_are_over(r, run))
-        round_be_calm(r, run);
+    round_be_calm(r, run);
     if (run->state == RUN_CANDIDATE)
         take_over(r, run);
+    if (run->state == RUN_ACTIVE) /* its workers run: there was no outage */
+        run->takeover.calm_us = r->now_us;
     note(r, NOTE_took_office, run, "", "term %lld, %d of %d voters are here%s",
          (long long)o->epoch.count, office_count_here(o), o->sets[OFFICE_NOW].n,
          by_word ? "; the other one is dead, and accepted no later round" : "");

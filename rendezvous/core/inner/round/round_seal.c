@@ -255,6 +255,8 @@ static bool is_calm(const struct rdzv *r, struct run *run)
 {
     if (run->takeover.calm_us == MONO_NEVER)
         round_be_calm(r, run);
+    if (run->office.round == 0)
+        return true;
     bool all_can_come = run->count[NODE_STALE] == 0 /* soon ready */ &&
                         office_all_are_here(&run->office);
     return all_are_leased(r, run) &&
@@ -269,12 +271,8 @@ static bool is_calm(const struct rdzv *r, struct run *run)
 static bool may_propose(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
-    if (o->pending)
+    if (o->pending || !office_may_act(o, r->now_us, run->conf.heartbeat_us))
         return false;
-    if (!office_may_act(o, r->now_us, run->conf.heartbeat_us)) {
-        run->takeover.calm_us = MONO_NEVER;
-        return false;
-    }
     if (!office_is_confirmed(o)) {
         propose_again(r, run);
         return false;
@@ -284,6 +282,9 @@ static bool may_propose(struct rdzv *r, struct run *run)
 
 void round_try_seal(struct rdzv *r, struct run *run)
 {
+    if (run->failover &&
+        !office_may_act(&run->office, r->now_us, run->conf.heartbeat_us))
+        run->takeover.calm_us = MONO_NEVER;
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
         return;

@@ -425,7 +425,8 @@ static void grant_by_voters(
     }
     n->sent[seq % NODE_SENT].seq = seq;
     n->sent[seq % NODE_SENT].at_us = r->now_us;
-    n->told_us = mono_after(r->now_us, grant_us);
+    if (seq > 0) /* the answer to a beat */
+        n->told_us = mono_after(r->now_us, grant_us);
     send_lease(r, n, seq, grant_us);
 }
 

@@ -554,8 +554,7 @@ static bool is_not_missing(const struct vote *v)
 
 bool office_all_are_here(const struct office *o)
 {
-    return o->round == 0 ||
-           count_of(o, OFFICE_NOW, is_not_missing) == o->sets[OFFICE_NOW].n;
+    return count_of(o, OFFICE_NOW, is_not_missing) == o->sets[OFFICE_NOW].n;
 }
 
 int64_t office_foreign_us(const struct office *o, int64_t lease_us)

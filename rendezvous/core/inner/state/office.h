@@ -249,8 +249,7 @@ bool office_long_is_known(const struct office *o, int64_t now_us);
  */
 void office_retract_long(struct office *o);
 
-/* All voters of the newest round, but for those that are dead or given up; or
- * there was no round yet. */
+/* All voters of the newest round, but for those that are dead or given up. */
 bool office_all_are_here(const struct office *o);
 
 /* -- proposals ------------------------------------------------------------- */
