@@ -12,6 +12,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/ctl/command.h"
+#include "rendezvous/ctl/document.h"
 #include "rendezvous/ctl/fields.h"
 #include "rendezvous/ctl/here.h"
 #include "rendezvous/ctl/page.h"
@@ -29,14 +30,26 @@
 #define OPTS_DEF "rendezvous/ctl/options.def"
 #include "rendezvous/base/opts_rows.h"
 
+/* The text of status is gone, too: check_status. */
+static const struct opts_gone gone[] = {
+    {"all", NULL,
+     "`ddpctl top --once` shows every node; of many, those that are not "
+     "well, and counts of the others"},
+    {"watch", NULL,
+     "`ddpctl top` draws it again each second; on a pipe `ddpctl top "
+     "--delay=SECONDS` does"},
+    {NULL, NULL, NULL},
+};
+
 static const struct opts_table table = {
     .program = "ddpctl",
     .synopsis =
-        "[OPTION]... status [RUN] | top [RUN] | page | report FILE... | "
+        "[OPTION]... top [RUN] | status --json [RUN] | page | report FILE... | "
         "drain NODE | end RUN | go-on RUN",
     .about =
-        "Shows the runs of a rendezvous (status), also as a picture that is "
-        "drawn again each second (top) or in a browser (page), makes a page of "
+        "Shows the runs of a rendezvous as a picture that is drawn again each "
+        "second (top) or once (top --once), in a browser (page), or as JSON "
+        "(status --json), makes a page of "
         "what happened to a run from the --events files of its nodes (report), "
         "takes a node out of its run "
         "so that the other nodes go on without it (drain), ends a run on all "
@@ -48,6 +61,7 @@ static const struct opts_table table = {
     .groups_len = GROUP_COUNT,
     .rows = rows,
     .rows_len = OPTION_COUNT,
+    .gone = gone,
 };
 
 /* -- the command line ------------------------------------------------------ */
@@ -164,18 +178,13 @@ static int resolve(struct ctl *c)
 
 static int do_status(struct ctl *c)
 {
-    const struct opts *o = &c->line.o;
-    bool watch = o->value[OPTION_watch].source == OPTS_FROM_LINE;
-    struct ctl_status s = {
+    const struct ctl_status s = {
         .peer = &c->peer,
-        .view = {.style = c->style,
-                 .where = c->where,
-                 .run = c->line.n_words > 1 ? c->line.words[1] : NULL,
-                 .all = opts_number(o, OPTION_all) != 0},
-        .json = opts_number(o, OPTION_json) != 0,
+        .style = c->style,
+        .where = c->where,
+        .run = c->line.n_words > 1 ? c->line.words[1] : NULL,
         .terminal = isatty(STDOUT_FILENO) == 1,
         .timeout_us = c->timeout_us,
-        .watch_us = watch ? opts_number(o, OPTION_watch) : 0,
     };
     int rc = resolve(c);
     return rc != 0 ? rc : ctl_status_run(&s);
@@ -194,7 +203,8 @@ static int do_top(struct ctl *c)
         .style = c->style,
         .where = c->where,
         .run = c->line.n_words > 1 ? c->line.words[1] : NULL,
-        .terminal = isatty(STDOUT_FILENO) == 1 && !is_dumb(),
+        .terminal = isatty(STDOUT_FILENO) == 1 && !is_dumb() &&
+                    !opts_given(&c->line.o, OPTION_once),
         .timeout_us = c->timeout_us,
         .delay_us = opts_number(&c->line.o, OPTION_delay),
         .again = opts_given(&c->line.o, OPTION_delay),
@@ -208,7 +218,7 @@ static void tell_if_away(const struct ctl *c)
 {
     struct ctl_answer a;
     struct ddp_err err;
-    if (ctl_status_ask(&c->peer, NULL, false, c->timeout_us, &a, &err) != 0)
+    if (ctl_status_ask(&c->peer, NULL, c->timeout_us, &a, &err) != 0)
         ctl_complain(&c->style, c->where, &err);
     free(a.body);
 }
@@ -466,6 +476,19 @@ static int check_order(const struct ctl_words *l,
     return 0;
 }
 
+/* Programs read the JSON; people have the picture. */
+static int check_status(const struct ctl_words *l,
+                        const struct verb *v,
+                        struct ddp_err *err)
+{
+    if (v->run != do_status || opts_number(&l->o, OPTION_json) != 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_USAGE,
+                       "the text of status is gone: `ddpctl top --once` shows "
+                       "the same for people, `ddpctl status --json` for "
+                       "programs");
+}
+
 struct ctl_seen {
     int live;     /* runs that have not ended; -1: it does not say */
     char who[80]; /* which server answers */
@@ -482,8 +505,8 @@ look_at(struct ctl *c, const struct ctl_place *p, struct ctl_seen *l)
     *l = (struct ctl_seen){.live = -1};
     (void)snprintf(peer.host, sizeof(peer.host), "%s", p->host); /* fits */
     if (ctl_resolve(&peer, c->timeout_us, &err) == 0 &&
-        ctl_status_ask(&peer, NULL, false, c->timeout_us, &a, &err) == 0)
-        status = ctl_view_parse(a.body, a.len, &err);
+        ctl_status_ask(&peer, NULL, c->timeout_us, &a, &err) == 0)
+        status = ctl_document_parse(a.body, a.len, &err);
     free(a.body);
     if (status == NULL && err.code == DDP_E_CONFIG) { /* it wants a token */
         l->live = 1;
@@ -549,7 +572,7 @@ static int complain_of_none(void)
     return ddp_code_exit(DDP_E_UNREACHABLE);
 }
 
-/* `ddpctl status HOST:PORT` asks the rendezvous at the default endpoint for a
+/* `ddpctl top HOST:PORT` asks the rendezvous at the default endpoint for a
  * run of that name, which may be one. */
 static void suggest_endpoint(const struct ctl_words *l, const struct verb *v)
 {
@@ -567,11 +590,10 @@ static void suggest_endpoint(const struct ctl_words *l, const struct verb *v)
               word, word, v->name);
 }
 
-/* Only status, shown once and for people, is told of several. */
+/* Only one picture is told of several. */
 static bool is_for_all(const struct ctl *c, const struct verb *v)
 {
-    return v->run == do_status && opts_number(&c->line.o, OPTION_json) == 0 &&
-           c->line.o.value[OPTION_watch].source != OPTS_FROM_LINE;
+    return v->run == do_top && opts_given(&c->line.o, OPTION_once);
 }
 
 static int complain_of_several(const struct ctl_place *at, int n)
@@ -645,7 +667,8 @@ static const struct verb *check_line(struct ctl *c, struct ddp_err *err)
         ddp_err_set(err, DDP_E_USAGE, "--run: an id must have 1 to 128 bytes");
         return NULL;
     }
-    if (check_order(&c->line, v, err) != 0 || check_color(&c->line, err) != 0)
+    if (check_status(&c->line, v, err) != 0 ||
+        check_order(&c->line, v, err) != 0 || check_color(&c->line, err) != 0)
         return NULL;
     if (v->run == do_report) /* asks nobody */
         return v;

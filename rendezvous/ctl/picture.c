@@ -628,6 +628,7 @@ static void draw_all(struct picture *p,
 {
     struct sheet s = {.style = &p->style, .f = f, .left = INT32_MAX};
     put_title(p, status, &s);
+    put_fact(&s, fact_stand_in, status);
     for (size_t i = 0; i < runs->n; i++) {
         struct list one = *runs;
         one.objs = &runs->objs[i];

@@ -1,34 +1,32 @@
 /*
- * ctl/status: ddpctl status: asks the daemon for its status and shows it, once
- * or repeatedly.
+ * ctl/status: asks a rendezvous for its document; ddpctl status --json prints
+ * it.
  */
 #ifndef RENDEZVOUS_CTL_STATUS_H
 #define RENDEZVOUS_CTL_STATUS_H
 
 #include "rendezvous/ctl/http.h"
 #include "rendezvous/ctl/line.h"
-#include "rendezvous/ctl/view.h"
+#include "rendezvous/ctl/text.h"
 
 struct ctl_status {
     const struct ctl_peer *peer;
-    struct ctl_view view;
-    bool json;
-    bool terminal;      /* stdout is one */
-    int64_t timeout_us; /* of one request with its answer */
-    int64_t watch_us;   /* 0: once */
+    struct ctl_style style;
+    const char *where;  /* HOST:PORT, clean */
+    const char *run;    /* only this one; NULL: all */
+    bool terminal;      /* stdout is one: the document is indented */
+    int64_t timeout_us; /* of the request with its answer */
 };
 
-/* Returns the exit status; of --watch, 0 if it was interrupted. */
-int ctl_status_run(struct ctl_status *s);
+/* Prints the document of a rendezvous. Returns the exit status. */
+int ctl_status_run(const struct ctl_status *s);
 
 /*
- * Asks for the status of a run, or of all (`run` NULL), with all nodes or some
- * hundreds of each. The caller frees a->body, on an error too. Errors: as
- * ctl_http_get; any answer but the status.
+ * Asks for the document of a run, or of all (`run` NULL). The caller frees
+ * a->body, on an error too. Errors: as ctl_http_get; any answer but the status.
  */
 int ctl_status_ask(const struct ctl_peer *peer,
                    const char *run,
-                   bool all,
                    int64_t timeout_us,
                    struct ctl_answer *a,
                    struct ddp_err *err);

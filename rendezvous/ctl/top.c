@@ -23,6 +23,7 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/ctl/document.h"
 #include "rendezvous/ctl/facts.h"
 #include "rendezvous/ctl/picture.h"
 #include "rendezvous/ctl/screen.h"
@@ -83,8 +84,8 @@ static void ask_in_child(const struct top *t, pid_t parent, int fd)
     screen_forget();
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(1);
-    bool good = ctl_status_ask(t->conf->peer, asked_run(t), true,
-                               t->conf->timeout_us, &a, &err) == 0;
+    bool good = ctl_status_ask(t->conf->peer, asked_run(t), t->conf->timeout_us,
+                               &a, &err) == 0;
     if (good)
         _exit(write_all(fd, "J", 1) && write_all(fd, a.body, a.len) ? 0 : 1);
     _exit(write_all(fd, "E", 1) && write_all(fd, &err, sizeof(err)) ? 0 : 1);
@@ -146,7 +147,7 @@ static void start_asking(struct top *t)
 static void take_answer(struct top *t, const char *body, size_t len)
 {
     struct ddp_err err;
-    cJSON *status = ctl_view_parse(body, len, &err);
+    cJSON *status = ctl_document_parse(body, len, &err);
     int64_t pace_us = (int64_t)len * MONO_S / BYTES_A_SECOND;
     if (status == NULL) {
         take_error(t, &err);
@@ -293,22 +294,42 @@ static int watch(struct top *t)
 
 /* -- the first answer, and those on a pipe --------------------------------- */
 
-static int ask_now(struct top *t)
+static int ask_now(struct top *t, struct ddp_err *err)
 {
     struct ctl_answer a;
-    struct ddp_err err;
     cJSON *status = NULL;
-    if (ctl_status_ask(t->conf->peer, asked_run(t), true, t->conf->timeout_us,
-                       &a, &err) == 0)
-        status = ctl_view_parse(a.body, a.len, &err);
+    if (ctl_status_ask(t->conf->peer, asked_run(t), t->conf->timeout_us, &a,
+                       err) == 0)
+        status = ctl_document_parse(a.body, a.len, err);
     free(a.body);
-    if (status == NULL) {
-        ctl_complain(&t->conf->style, t->conf->where, &err);
-        return ddp_code_exit(err.code);
-    }
+    if (status == NULL)
+        return -1;
     cJSON_Delete(t->status);
     t->status = status;
     return 0;
+}
+
+static void sleep_until(int64_t at_us)
+{
+    (void)poll(NULL, 0, (int)mono_ms_until(mono_now_us(), at_us));
+}
+
+/* As long as the rendezvous is away, which is said once. */
+static void ask_again(struct top *t, int64_t at_us)
+{
+    struct ddp_err err;
+    char clean[sizeof(err.text)];
+    bool told = false;
+    for (;; at_us = mono_now_us() + t->conf->delay_us) {
+        sleep_until(at_us);
+        if (ask_now(t, &err) == 0)
+            return;
+        ctl_clean(&t->conf->style, err.text, clean, sizeof(clean));
+        if (!told)
+            log_warnx("%s does not answer, still trying: %s", t->conf->where,
+                      clean);
+        told = true;
+    }
 }
 
 /* The pictures follow each other, with an empty line between. */
@@ -324,11 +345,7 @@ static int print(struct top *t)
             return ctl_status_fail_to_write();
         if (!t->conf->again)
             return 0;
-        int64_t now_us = mono_now_us();
-        (void)poll(NULL, 0, (int)mono_ms_until(now_us, next_us));
-        int rc = ask_now(t);
-        if (rc != 0)
-            return rc;
+        ask_again(t, next_us);
     }
 }
 
@@ -341,9 +358,10 @@ static int check_run(const struct top *t)
     if (run == NULL || field_is(cJSON_GetArrayItem(runs, 0), "id", run))
         return 0;
     ctl_clean(&t->conf->style, run, clean, sizeof(clean));
-    log_warnx("there is no run '%s' on %s. `ddpctl status` shows which there "
-              "are",
-              clean, t->conf->where);
+    log_warnx(
+        "there is no run '%s' on %s. `ddpctl top --once` shows which there "
+        "are",
+        clean, t->conf->where);
     return ddp_code_exit(DDP_E_USAGE);
 }
 
@@ -356,9 +374,12 @@ int ctl_top_run(struct ctl_top *conf)
         (void)snprintf(t.picture.run, sizeof(t.picture.run), "%s", conf->run);
     t.picture.one = conf->run != NULL;
     t.next_us = mono_now_us() + conf->delay_us;
-    int rc = ask_now(&t);
-    if (rc == 0)
-        rc = check_run(&t);
+    struct ddp_err err;
+    if (ask_now(&t, &err) != 0) {
+        ctl_complain(&conf->style, conf->where, &err);
+        return ddp_code_exit(err.code);
+    }
+    int rc = check_run(&t);
     if (rc == 0 && !conf->terminal)
         rc = print(&t);
     else if (rc == 0)

@@ -1,4 +1,4 @@
-/* links: rendezvous/ctl/http rendezvous/ctl/view */
+/* links: rendezvous/ctl/http rendezvous/ctl/document rendezvous/ctl/picture */
 /* links: rendezvous/ctl/line rendezvous/ctl/table rendezvous/ctl/facts */
 /* links: rendezvous/ctl/fields */
 /* links: rendezvous/ctl/text rendezvous/net/addr TLS */
@@ -18,7 +18,8 @@
 #include <stdlib.h>
 
 #include "rendezvous/ctl/http.h"
-#include "rendezvous/ctl/view.h"
+#include "rendezvous/ctl/document.h"
+#include "rendezvous/ctl/picture.h"
 #include "tests/fuzz/fuzz.h"
 
 /* `page` is taken to pieces. */
@@ -35,18 +36,18 @@ static void check_page(const struct ctl_style *style, char *page, bool bounded)
     }
 }
 
-static void show(const struct ctl_view *v, const cJSON *status, bool json)
+static void show(struct picture *p, const cJSON *status, bool json)
 {
     char *page = NULL;
     size_t size;
     FILE *f = open_memstream(&page, &size);
     ddp_assert(f != NULL);
     if (json)
-        (void)ctl_view_json(&v->style, status, f);
+        (void)ctl_document_json(&p->style, status, f);
     else
-        (void)ctl_view_print(v, status, f);
+        picture_draw(p, status, f);
     ddp_assert(fclose(f) == 0 && strlen(page) == size);
-    check_page(&v->style, page, !json);
+    check_page(&p->style, page, !json);
     free(page);
 }
 
@@ -56,11 +57,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_in in = {data, size};
     uint8_t how = fuzz_u8(&in);
     struct ddp_err err = {.text = ""};
-    struct ctl_view v = {
+    struct picture p = {
         .style = {.utf8 = how % 2 == 1, .width = how & 16 ? 40 : 80},
         .where = "host:1",
-        .run = how & 2 ? "r" : NULL,
-        .all = (how & 4) != 0,
+        .run = "r",
+        .one = (how & 2) != 0,
+        .rows = how & 4 ? 24 : 0,
     };
     if (!once) /* glibc has it built in */
         ddp_assert(setlocale(LC_CTYPE, "C.UTF-8") != NULL);
@@ -75,10 +77,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     ddp_assert(code >= 0 && code <= 999);
     ddp_assert(body + body_len <= (const char *)in.at + in.left);
-    cJSON *status = ctl_view_parse(body, body_len, &err);
+    cJSON *status = ctl_document_parse(body, body_len, &err);
     if (status == NULL)
         return 0;
-    show(&v, status, (how & 8) != 0);
+    show(&p, status, (how & 8) != 0);
     cJSON_Delete(status);
     return 0;
 }

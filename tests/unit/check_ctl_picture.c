@@ -1,5 +1,5 @@
 /* links: rendezvous/ctl/picture rendezvous/ctl/table rendezvous/ctl/facts */
-/* links: rendezvous/ctl/fields rendezvous/ctl/view rendezvous/ctl/text */
+/* links: rendezvous/ctl/fields rendezvous/ctl/document rendezvous/ctl/text */
 /* links: rendezvous/base/utf8 rendezvous/base/err rendezvous/base/log */
 /* links: rendezvous/base/mono rendezvous/base/signals_name */
 /* libs: -lcjson */
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "rendezvous/ctl/picture.h"
-#include "rendezvous/ctl/view.h"
+#include "rendezvous/ctl/document.h"
 #include "tests/lib/lines_fit.h"
 #include "tests/lib/suite.h"
 
@@ -42,7 +42,7 @@ static void take(const char *json)
 {
     struct ddp_err err;
     cJSON_Delete(status);
-    status = ctl_view_parse(json, strlen(json), &err);
+    status = ctl_document_parse(json, strlen(json), &err);
     ck_assert_msg(status != NULL, "no status: %s", json);
 }
 

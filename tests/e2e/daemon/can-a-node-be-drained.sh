@@ -9,7 +9,7 @@
 # agent N: the id of the launcher with that group rank; both are on one host.
 agent()
 {
-    ctl 0 "127.0.0.1:$port" status
+    ctl 0 "127.0.0.1:$port" top --once
     awk -v rank="$1" '$1 == rank { print $3 }' ctl.out
 }
 

@@ -28,7 +28,7 @@ done
 lines 4 '^term ' terms
 ctl 2 "127.0.0.1:$port" end one
 has "run 'one' is over already, with status 84" ctl.out
-ctl 0 "127.0.0.1:$port" status one
+ctl 0 "127.0.0.1:$port" top --once one
 has 'ended .* ago with status 84: ended by ddpctl from 127.0.0.1' ctl.out
 python3 -c 'import sys, urllib.request as u
 text = u.urlopen("http://127.0.0.1:" + sys.argv[1] + "/metrics").read().decode()

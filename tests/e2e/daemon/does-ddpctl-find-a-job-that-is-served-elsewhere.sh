@@ -25,16 +25,14 @@ for port in 29500 29400; do
     done
     eventually 30 has_lines 2 '^round=1 ' started || fail 'no round'
     # It looks for a server there, so that one is started.
-    (in_machine b "$DDPCTL" --endpoint="localhost:$port" status) >idle.out 2>&1 9<&-
-    has '^nothing runs on localhost' idle.out
+    (in_machine b "$DDPCTL" --endpoint="localhost:$port" top --once) >idle.out 2>&1 9<&-
+    has 'nothing runs here' idle.out
     for name in a b; do
-        ask 0 $name status
-        has '^job  *active  *1  2 of 2' ctl.out
-        lines 1 '^job ' ctl.out
-        ask 0 $name top
+        ask 0 $name top --once
+        lines 1 '^  job ' ctl.out
         has '^  job  *active  *1  2 of 2' ctl.out
     done
-    ask 69 c status
+    ask 69 c top
     has 'no job of yours is on this host' ctl.out
     ask 0 b end job
     ends_with 84 a

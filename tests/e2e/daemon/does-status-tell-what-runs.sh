@@ -1,5 +1,5 @@
 #!/bin/sh
-# ddpctl status of an idle daemon, of a run of two nodes with a long id and a
+# ddpctl top --once of an idle daemon, of a run of two nodes with a long id and a
 # failure behind it, and of the same run once the daemon was killed and started
 # again: is all on the page, within 80 columns, and the round the same?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -14,9 +14,9 @@ fits()
 port=$(free_port)
 id=a-run-whose-id-$(printf '%090d' 7)-ends-so
 daemon one "$port"
-ctl 0 "127.0.0.1:$port" status
-has "^nothing runs on 127.0.0.1:$port; rendezvous up 0 s$" ctl.out
-lines 1 . ctl.out
+ctl 0 "127.0.0.1:$port" top --once
+has "^127.0.0.1:$port: rendezvous .*, up 0 s; 0 runs$" ctl.out
+lines 2 . ctl.out
 for name in a b; do
     node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 --rdzv_id="$id" \
         --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
@@ -25,13 +25,19 @@ wait_round 1 4
 kill -KILL "$(worker_of 3 1)"
 wait_round 2 4
 sleep 0.1 # the last node of the round may have said no beat yet
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 fits
-has '^a-run-whose-id-.*-ends-so  *active  *2  2 of 2  *4  1 of 1 ' ctl.out
+has '^  a-run.*-so  *active  *2  2 of 2  *4' ctl.out
 has '^  last failure: rank 3 on .* killed by SIGKILL, [0-9] s ago' ctl.out
-has '^ *0  .* running  *0-1  *127.0.0.1 ' ctl.out
-has '^ *1  .* running  *2-3  *127.0.0.1 ' ctl.out
-ctl 2 "127.0.0.1:$port" status other
+has '^ *0  .* running  *0-1 ' ctl.out
+has '^ *1  .* running  *2-3 ' ctl.out
+ctl 2 "127.0.0.1:$port" top --once other
+has "there is no run 'other'" ctl.out
+ctl 2 "127.0.0.1:$port" status
+has 'the text of status is gone: .ddpctl top --once. shows the same' ctl.out
+ctl 2 "127.0.0.1:$port" top --all
+has 'option --all is gone: .ddpctl top --once. shows every node' ctl.out
+ctl 2 "127.0.0.1:$port" status --json other
 has "there is no run 'other'" ctl.out
 ctl 0 "127.0.0.1:$port" status --json "$id"
 python3 -c 'import json, sys
@@ -41,20 +47,20 @@ assert r["round"] == 2 and len(r["nodes_list"]) == 2, r' <ctl.out ||
 
 kill -KILL "$(pid_of one)"
 ends_with 137 one
-ctl 69 "127.0.0.1:$port" status
+ctl 69 "127.0.0.1:$port" top --once
 daemon two "$port"
 wait_lines 2 ' back ' two.err
-ctl 0 "127.0.0.1:$port" status "$id"
+ctl 0 "127.0.0.1:$port" top --once "$id"
 fits
-has '  active  *2  2 of 2  *4  1 of 1 ' ctl.out
+has '  active  *2  2 of 2  *4' ctl.out
 has '^ *1  .* running  *2-3 ' ctl.out
 lines 8 '^round=' started
 open_gate
 ends_with 0 a
 ends_with 0 b
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 fits
-has "^nothing runs on 127.0.0.1:$port; .*; 1 run that ended$" ctl.out
+has "^127.0.0.1:$port: .*; 0 runs, 1 that ended$" ctl.out
 has '  ended .* ago: all workers succeeded' ctl.out
 kill -TERM "$(pid_of two)"
 ends_with 0 two

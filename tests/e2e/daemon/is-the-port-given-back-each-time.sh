@@ -51,8 +51,8 @@ daemon_returns()
     for name in a b; do
         wait_lines "$connected" 'connected to the rendezvous again' $name.err
     done
-    ctl 0 "127.0.0.1:$port" status
-    has '^none ' ctl.out
+    ctl 0 "127.0.0.1:$port" top --once
+    has '^  none ' ctl.out
     has_not 'in the place of the daemon' ctl.out
 }
 
@@ -73,7 +73,7 @@ done
 same 1 "$(cat a.err b.err |
     grep -c 'rendezvous server of this launcher was killed by signal 9')" \
     'servers that were killed'
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 has "in the place of the daemon, for run 'none' only" ctl.out
 connected=5
 daemon_returns

@@ -38,7 +38,7 @@ for name in a b; do
 done
 ctl 78 "127.0.0.1:$port" end $other
 has 'for its own run only: ask again when a server of other runs' ctl.out
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 has "in the place of the daemon, for run '$served' only" ctl.out
 
 began=$(now_ms)
@@ -52,9 +52,9 @@ for name in a b; do
 done
 # Nothing was restarted; what fails now is dealt with.
 same 4 "$(wc -l <started)" 'workers so far'
-ctl 0 "127.0.0.1:$port" status
-has '^one ' ctl.out
-has '^two ' ctl.out
+ctl 0 "127.0.0.1:$port" top --once
+has '^  one ' ctl.out
+has '^  two ' ctl.out
 has_not 'in the place of the daemon' ctl.out
 kill -KILL "$(worker_of 0 1 | head -n 1)"
 wait_round 2 2

@@ -31,14 +31,14 @@ tells_again()
 }
 eventually 30 tells_again || fail 'the steps that are done again are not told'
 curl -s "http://127.0.0.1:$port/metrics" >metrics
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 : >enough
 ends_with 0 a
 ends_with 0 b
 has '^ddprun_run_goodput_ratio{run="none"} 0\.[0-9]*$' metrics
 has '^ddprun_run_seconds{run="none",part="ran"} [0-9.]*$' metrics
 has '^ddprun_run_step{run="none"} [0-9]*$' metrics
-has '^  goodput [0-9.]* % of .*; waiting ' ctl.out
+has '] goodput [0-9.]* % of .*; waiting ' ctl.out
 has '^  [0-9]* steps* done twice' ctl.out
 has "run 'none': 1 restart, 2 rounds here; .*, goodput [0-9]* %, lost to" a.err
 for name in a b; do

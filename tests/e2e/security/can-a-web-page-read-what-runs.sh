@@ -38,7 +38,7 @@ shows_only_to_friends()
         cat got
         fail 'see above'
     }
-    ctl 0 "127.0.0.1:$port" status
+    ctl 0 "127.0.0.1:$port" top --once
     has secretjob ctl.out
 }
 port=$(free_port)

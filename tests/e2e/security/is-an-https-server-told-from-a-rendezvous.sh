@@ -34,7 +34,7 @@ for version in TLSv1_2 TLSv1_3; do
     has "port $port was not reached in 1 s: $why.*no other program has the port" \
         it.err
     has_not 'token .*differs' it.err
-    ctl 69 "127.0.0.1:$port" --token_file=token status
+    ctl 69 "127.0.0.1:$port" --token_file=token top --once
     has "$why" ctl.out
     has_not 'differs' ctl.out
     kill "$(pid_of s)"

@@ -17,7 +17,7 @@ node a --nnodes=1 --rdzv_id=one --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_token_file=token "$WORKER" gate
 wait_round 1 1
 began=$(now_ms)
-for order in status 'drain --force x' 'end one'; do
+for order in top 'drain --force x' 'end one'; do
     # shellcheck disable=SC2086 # words
     {
         ctl 78 "127.0.0.1:$port" $order
@@ -27,12 +27,12 @@ for order in status 'drain --force x' 'end one'; do
     }
 done
 in_time 4000 "$(took)" 'six refusals'
-ctl 78 "127.0.0.1:$port" --token_file=open status
+ctl 78 "127.0.0.1:$port" --token_file=open top --once
 has 'chmod 600' ctl.out
-ctl 66 "127.0.0.1:$port" --token_file=absent status
+ctl 66 "127.0.0.1:$port" --token_file=absent top --once
 lines 1 '^round=' started
-ctl 0 "127.0.0.1:$port" --token_file=token status
-has '^one  *active  *1  1 of 1 ' ctl.out
+ctl 0 "127.0.0.1:$port" --token_file=token top --once
+has '^  one  *active  *1  1 of 1 ' ctl.out
 export DDPRUN_TOKEN_FILE=token
 ctl 0 "127.0.0.1:$port" status --json
 has '"token":true' ctl.out
@@ -43,12 +43,12 @@ port=$(free_port)
 background e env -u DDPRUN_TOKEN_FILE "$DDPRDZVD" \
     --listen="127.0.0.1:$port" --orders=none
 wait_for 'serving on port' e.err
-ctl 78 "127.0.0.1:$port" status
+ctl 78 "127.0.0.1:$port" top --once
 has 'this rendezvous has no token: leave out' ctl.out
 ctl 78 "127.0.0.1:$port" end one
 has 'has no token' ctl.out
 unset DDPRUN_TOKEN_FILE
-ctl 0 "127.0.0.1:$port" status
+ctl 0 "127.0.0.1:$port" top --once
 ctl 78 "127.0.0.1:$port" end one
 has 'takes no orders (--orders=none)' ctl.out
 
@@ -73,8 +73,8 @@ for orders in default any local; do
         >g.out 2>g.err 9<&- &
     pid_g=$!
     wait_for 'serving on port' g.err
-    from far 0 status
-    has '^nothing runs on head:29400' far.out
+    from far 0 top
+    has '^head:29400: .*; 0 runs' far.out
     : >started
     node_on member m --nnodes=1 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
         "$WORKER" gate

@@ -34,11 +34,11 @@ none_overlap
 at=$(sed -n 's/.*it is served at \([0-9.]*:[0-9]*\) .*/\1/p' d.err |
     tail -n 1)
 [ -n "$at" ] || fail 'd has not told where the run is served'
-(in_machine d "$DDPCTL" --endpoint="$at" status) >ctl.out 2>&1 &&
+(in_machine d "$DDPCTL" --endpoint="$at" top --once) >ctl.out 2>&1 &&
     fail "ddpctl without a token was answered: $(cat ctl.out)"
 has 'token' ctl.out
 has_not 'round' ctl.out
-(in_machine d "$DDPCTL" --endpoint="$at" --token_file="$E2E_DIR/token" status) \
+(in_machine d "$DDPCTL" --endpoint="$at" --token_file="$E2E_DIR/token" top --once) \
     >ctl.out 2>&1 || fail "ddpctl with the token was not: $(cat ctl.out)"
 open_gate
 for name in c d; do ends_with 0 $name; done

@@ -132,7 +132,7 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
             return NULL;
         }
     refuse(r, ev, NULL, DDP_E_USAGE,
-           "there is no run '%s' here; ddpctl status lists all runs", id);
+           "there is no run '%s' here; ddpctl top --once lists all runs", id);
     return NULL;
 }
 
@@ -427,7 +427,7 @@ static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
         refuse_ambiguous(r, ev, found, count);
     else
         refuse(r, ev, NULL, DDP_E_USAGE,
-               "there is no node '%s'%s%s%s; ddpctl status --all lists "
+               "there is no node '%s'%s%s%s; ddpctl top --once lists "
                "all nodes",
                o->node, o->run[0] != '\0' ? " in run '" : "", o->run,
                o->run[0] != '\0' ? "'" : "");
