@@ -252,7 +252,9 @@ class Episode:
     def may_kill(self, launchers):
         """See plan.py."""
         for job in {id(each.job): each.job for each in launchers}.values():
-            if self.is_told(job) or len(self.living(job)) < 3:
+            left = len(self.living(job)) - 1
+            ends_soon = job.finish is not None  # nobody is started again then
+            if self.is_told(job) or left < 2 or (ends_soon and left < job.least):
                 return False
             if not job.is_strict() and (
                     job.most < 3 or not self.is_whole(job) or self.active
