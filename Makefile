@@ -113,7 +113,7 @@ CORE   := $(call in,rendezvous/core rendezvous/core/inner \
 	$(wildcard rendezvous/core/inner/*)) rendezvous/base/signals_name
 ACCOUNT := $(call in,rendezvous/account)
 TLS    := $(call of,rendezvous/net,tls tls_key token openssl)
-CONN   := $(call of,rendezvous/net,conn conn_in conn_out)
+CONN   := $(call of,rendezvous/net,conn conn_in conn_out farewell_frame)
 NET    := $(call in,rendezvous/net)
 CLIENT := $(call in,rendezvous/client) rendezvous/base/dial
 STORE  := $(call in,rendezvous/store) rendezvous/proto/c10d \

@@ -10,8 +10,8 @@
  * next event.
  *
  * The end: RUNNING -> (SWEEPING) -> CLOSING. AGENT_EXIT first waits for the end
- * of what workers left behind, since the end of the connection tells the server
- * that everything here is dead. Then the connection is closed in order. If this
+ * of what workers left behind. Then the connection is closed in order; that all
+ * here is dead says the guard. If this
  * launcher serves the rendezvous, the server is waited for, since other nodes
  * may not have heard of the end yet; then the loop stops.
  *
@@ -34,7 +34,6 @@
 
 #include "launcher/agent/agent.h"
 #include "launcher/cluster/whole_step.h"
-#include "launcher/former.h"
 #include "launcher/health/alive_port.h"
 #include "launcher/health/drain_check.h"
 #include "launcher/health/health.h"
@@ -44,7 +43,6 @@
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/janitor.h"
-#include "launcher/proc/launch_lock.h"
 #include "launcher/proc/sweep.h"
 #include "launcher/proc/tmpfolder.h"
 #include "launcher/rdzv/client.h"
@@ -129,8 +127,6 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     janitor_folder(JANITOR_TEMPORARY, workers_temporary(l->workers));
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
-    former_leave(&l->agent, l->client, true);
-    launch_lock_clear();
     hang_watch_start(l->hang_watch, world);
     standby_round(l->standby, world);
     first_progress_watch(l->first_progress); /* may tell at once */
@@ -169,7 +165,7 @@ static void leave_loop(struct loop *l)
         uv_stop(&l->uv);
 }
 
-/* The end of our connection says that all here is dead, so it waits. That the
+/* What workers left behind ends first. That the
  * run succeeded is no success of a node that never was in it: it may have been
  * a job of its own, by mistake in another one's run. */
 static void leave(struct loop *l, const struct agent_verdict *v)
@@ -199,7 +195,6 @@ static const struct sweep_handler sweep_handler = {
 static void send_msg(struct loop *l, const struct msg *m)
 {
     struct msg full = *m;
-    former_before(&l->agent, l->client, m->kind);
     if (m->kind == MSG_KIND_ready)
         store_host_end(&l->store);
     if (m->kind == MSG_KIND_join) {
@@ -230,6 +225,9 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_DISCONNECT:
         rdzv_client_disconnect(l->client);
+        return;
+    case AGENT_RECORD:
+        rdzv_client_record(l->client, &a->msg->farewell);
         return;
     case AGENT_SEND:
         send_msg(l, a->msg);
@@ -358,7 +356,6 @@ static void on_msg(void *ctx, const struct msg *m)
     if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
     step(l, &ev);
-    former_after(&l->agent, l->client, m);
 }
 
 static void on_disconnected(void *ctx, const char *why)
@@ -562,8 +559,8 @@ static void open_parts(struct loop *l,
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     own_join(l->conf, port, join);
     sweep_init(&l->sweep, &l->uv, &sweep_handler, l);
-    l->client = rdzv_client_new(&l->uv, l->conf, l->guard_fd, &client_handler,
-                                l, l->store.give, l->debug);
+    l->client = rdzv_client_new(&l->uv, l->conf, &client_handler, l,
+                                l->store.give, l->debug);
     l->output = output_new(l->conf);
     event_log_init(&l->event_log, l->conf, l->output, join->name, l->start_us);
     l->workers =
@@ -621,12 +618,6 @@ static void close_parts(struct loop *l, const char *node)
                         (int)(end->signal > 0 ? -end->signal : end->code));
     workers_clean(l->workers);
     file_timer_end(l->file_timer);
-    /* The server knows. One of our own is about to end with us: the next one
-     * must be told. */
-    bool is_known = l->agent.session.state == AGENT_SESSION_HEARD &&
-                    !rdzv_client_hosts(l->client);
-    if (v->ended || is_known)
-        launch_lock_drop();
 }
 
 int loop_run(const struct conf *conf,

@@ -30,7 +30,6 @@
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/janitor.h"
-#include "launcher/proc/launch_lock.h"
 #include "launcher/proc/pidfd.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/rdzv/store_host.h"
@@ -65,15 +64,6 @@ static int print_completion(const struct opts *o)
     if (fflush(stdout) == 0 && !ferror(stdout)) /* an earlier write failed */
         return 0;
     fatal(ddp_code_exit(DDP_E_IO), "cannot write to standard output");
-}
-
-/* People try several on one machine; as a job it would be a mistake. */
-static void tell_of_others(void)
-{
-    if (launch_lock_has_others())
-        log_warnx("another ddprun of this run is on this host, and each starts "
-                  "all workers of a node: fine for a try; a job has one on "
-                  "each host");
 }
 
 /* What works without, and what does not. */
@@ -190,10 +180,6 @@ static int launch(const struct conf *c)
         (void)cgroup_make(); /* all works without */
     if (!procfs_is_ours())
         tell_of_proc();
-    if (c->nnodes_max > 1) {
-        launch_lock_take(c->run_id, c->endpoints[0].host, c->endpoints[0].port);
-        tell_of_others();
-    }
     int guard_fd = guard_split(c->signals, c->requeue ? requeue_at_end : NULL);
     return loop_run(c, &origin, guard_fd);
 }

@@ -390,14 +390,13 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_promise:
     case MSG_KIND_accept:
     case MSG_KIND_serves:
-    case MSG_KIND_witness:
+    case MSG_KIND_farewell:
     case MSG_KIND_beat:
     case MSG_KIND_failed:
     case MSG_KIND_ready:
     case MSG_KIND_done:
     case MSG_KIND_leave:
     case MSG_KIND_bye:
-    case MSG_KIND_dead:
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
     case MSG_KIND_order_go_on:
@@ -500,8 +499,7 @@ static void on_drain_due(struct step *s)
         agent_send(s, &m);
 }
 
-/* Without a guard it ends at once, but not before its workers are dead: to the
- * server the end of the connection is their death. */
+/* Without a guard it ends at once, but not before its workers are dead. */
 static void on_guard_died(struct step *s)
 {
     struct agent *a = s->a;
@@ -567,6 +565,7 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
         .kill_at_us = MONO_NEVER,
         .farewell_at_us = MONO_NEVER,
         .session = {.heard_since_us = MONO_NEVER,
+                    .sought_us = MONO_NEVER,
                     .beat_at_us = MONO_NEVER,
                     .retry_at_us = MONO_NEVER,
                     .complain_at_us = MONO_NEVER,
@@ -701,6 +700,8 @@ void agent_step(struct agent *a,
     check_lease(&s);
     on_event(&s, ev);
     agent_search_go_on(&s);
+    if (a->exit != AGENT_GONE)
+        agent_record(&s);
     agent_check(a);
 }
 

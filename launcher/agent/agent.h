@@ -214,8 +214,9 @@ enum agent_action_kind {
                         there, on a connection beside the session, which stays
                         open; SEEN follows. Also told again and again */
     AGENT_LOOK_OVER, /* ends all of these connections */
-    AGENT_DISCONNECT, /* by a reset: a FIN would say that all here is dead;
-                         no event for it. Also ends a try to connect */
+    AGENT_DISCONNECT, /* no event for it. Also ends a try to connect */
+    AGENT_RECORD,     /* msg, a farewell: what the guard says for this node once
+                         all of it is dead; of version 0: nothing */
     AGENT_SEND,       /* msg */
     AGENT_SPAWN,      /* world: start join.nproc workers */
     AGENT_KILL,       /* signo to all workers that live, who are told `why`
@@ -386,7 +387,7 @@ struct agent_session {
     bool own;    /* UP and HEARD: the server ends with this launcher */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
-    int64_t sought_us;      /* the first try */
+    int64_t sought_us;      /* the first try; MONO_NEVER: there was none */
     int64_t down_since_us;  /* unless HEARD */
     int64_t tried_us;       /* when the last try to connect began */
     int64_t retry_at_us;    /* DOWN only */
@@ -461,6 +462,7 @@ struct agent {
                                is to wait for the word of our own server */
     int64_t farewell_at_us; /* end of waiting for the server's last word */
     struct agent_verdict verdict;
+    struct msg_farewell recorded; /* by the last AGENT_RECORD */
 
     struct rng rng;
 };
@@ -486,12 +488,6 @@ bool agent_is_sure(const struct agent *a);
 bool agent_has_failover(const struct agent *a);
 /* What the server of this connection says counts. */
 bool agent_obeys(const struct agent *a);
-
-/* What its vote would say for good, should it die now: instance, voted,
- * voted_epoch and voted_epoch_id of `d`. False: it has none, or has told the
- * server that it obeys what binds it there (that it leaves, that it knows of
- * the run's end). */
-bool agent_last_word(const struct agent *a, struct msg_dead *d);
 
 /* Until when the workers may run if nothing more is heard; MONO_NEVER while
  * there are none. A guard kills them then, should the agent be frozen. */

@@ -40,6 +40,9 @@ bool agent_is_open(const struct agent *a);
 /* Each tells the server. Without a connection nothing is sent: what still
  * counts is said again after the next join. */
 void agent_send(struct step *s, const struct msg *m);
+/* Has the guard know what it is to say should the agent die now, if that is not
+ * what it was. Before all that binds this node is said; and after each step. */
+void agent_record(struct step *s);
 void agent_send_join(struct step *s);
 /* Only a voter says this one, and `accept` only if it waits for `go`. */
 void agent_send_voted(struct step *s);

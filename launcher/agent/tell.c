@@ -23,9 +23,14 @@ bool agent_is_open(const struct agent *a)
            a->session.state == AGENT_SESSION_HEARD;
 }
 
+/* Paxos Made Simple, 2.5: "an acceptor records its intended response in stable
+ * storage before actually sending the response". What survives the agent here
+ * is its guard. A beat says nothing new. */
 void agent_send(struct step *s, const struct msg *m)
 {
     struct agent_action action = {.kind = AGENT_SEND, .msg = m};
+    if (m->kind != MSG_KIND_beat)
+        agent_record(s);
     if (agent_is_open(s->a))
         agent_emit(s, &action);
 }
@@ -139,54 +144,132 @@ void agent_send_join(struct step *s)
     agent_send(s, &m);
 }
 
+/* What it has accepted. False: nothing in which it has a vote. */
+static bool fill_voted(const struct agent *a, struct msg_voted *m)
+{
+    const struct agent_vote *v = &a->vote;
+    if (v->state == AGENT_VOTE_NONE || agent_instance(a)[0] == '\0')
+        return false;
+    if (!agent_is_among(a, v->accepted.voters) &&
+        !agent_is_among(a, v->accepted.before))
+        return false;
+    bool in_it = v->world.round > 0;
+    msg_set(m->instance, agent_instance(a));
+    m->round = v->accepted.round;
+    m->epoch = v->accepted.epoch.count;
+    msg_set(m->epoch_id, v->accepted.epoch.id);
+    m->group_rank = in_it ? v->world.group_rank : -1;
+    m->group_world = in_it ? v->world.group_world : a->round.world.group_world;
+    if (v->accepted.group_world > 0)
+        m->group_world = v->accepted.group_world;
+    m->restarts = v->accepted.restarts;
+    msg_set(m->voters, v->accepted.voters);
+    msg_set(m->before, v->accepted.before);
+    m->long_ms = v->long_ms;
+    m->end_epoch = v->ended.count;
+    msg_set(m->end_epoch_id, v->ended.id);
+    return true;
+}
+
 void agent_send_voted(struct step *s)
 {
     const struct agent *a = s->a;
     const struct agent_vote *v = &a->vote;
-    const struct msg_world *held = &a->round.world;
     struct msg m = {.kind = MSG_KIND_voted};
-    if (v->state == AGENT_VOTE_NONE || agent_instance(a)[0] == '\0' ||
-        agent_is_leaving(a))
-        return; /* who leaves has voted for the server that it told so */
-    if (!agent_is_among(a, v->accepted.voters) &&
-        !agent_is_among(a, v->accepted.before))
+    /* who leaves has voted for the server that it told so */
+    if (agent_is_leaving(a) || !fill_voted(a, &m.voted))
         return;
-    bool in_it = v->world.round > 0;
-    msg_set(m.voted.instance, agent_instance(a));
-    m.voted.round = v->accepted.round;
-    m.voted.epoch = v->accepted.epoch.count;
-    msg_set(m.voted.epoch_id, v->accepted.epoch.id);
-    m.voted.group_rank = in_it ? v->world.group_rank : -1;
-    m.voted.group_world = in_it ? v->world.group_world : held->group_world;
-    if (v->accepted.group_world > 0)
-        m.voted.group_world = v->accepted.group_world;
-    m.voted.restarts = v->accepted.restarts;
-    msg_set(m.voted.voters, v->accepted.voters);
-    msg_set(m.voted.before, v->accepted.before);
     m.voted.answered_ms =
         v->echoed_us == MONO_NEVER
             ? -1
             : mono_min((s->now_us - v->echoed_us) / MONO_MS, AGE_MS_MAX);
-    m.voted.long_ms = v->long_ms;
-    m.voted.end_epoch = v->ended.count;
-    msg_set(m.voted.end_epoch_id, v->ended.id);
     agent_send(s, &m);
 }
 
-bool agent_last_word(const struct agent *a, struct msg_dead *d)
+/* -- the farewell ---------------------------------------------------------- */
+
+/* Without a vote: the round that it is in, so that its place is not waited for.
+ */
+static void fill_place(const struct agent *a, struct msg_farewell *f)
 {
-    const struct agent_ballot *accepted = &a->vote.accepted;
-    const char *instance = agent_instance(a);
-    bool is_one = a->round.world.instance[0] == '\0' ||
-                  msg_same_instance(a->round.world.instance, instance);
-    if (a->vote.state == AGENT_VOTE_NONE || instance[0] == '\0' || !is_one ||
-        agent_is_leaving(a) || a->known != AGENT_END_UNKNOWN)
-        return false;
-    msg_set(d->instance, instance);
-    d->voted = accepted->round;
-    d->voted_epoch = accepted->epoch.count;
-    msg_set(d->voted_epoch_id, accepted->epoch.id);
-    return true;
+    const struct msg_world *w = &a->round.world;
+    f->group_rank = -1;
+    msg_set_name(f->instance, a->vote.promised_in);
+    if (!agent_is_member(a))
+        return;
+    msg_set_name(f->instance, w->instance);
+    f->round = w->round;
+    f->round_epoch = w->epoch;
+    msg_set(f->round_epoch_id, w->epoch_id);
+    f->group_rank = w->group_rank;
+    f->group_world = w->group_world;
+}
+
+static void fill_vote(const struct msg_voted *v, struct msg_farewell *f)
+{
+    msg_set_name(f->instance, v->instance);
+    f->round = v->round;
+    f->round_epoch = v->epoch;
+    msg_set(f->round_epoch_id, v->epoch_id);
+    f->group_rank = v->group_rank;
+    f->group_world = v->group_world;
+    f->restarts = v->restarts;
+    msg_set(f->voters, v->voters);
+    msg_set(f->before, v->before);
+    f->long_ms = v->long_ms;
+}
+
+/* The run is over for all, or it never came to a server: nobody waits for it.
+ */
+static bool owes_farewell(const struct agent *a)
+{
+    return a->known != AGENT_END_FINAL && a->session.sought_us != MONO_NEVER;
+}
+
+/* Of an instance that it gave up it tells nothing: its voters there have to do
+ * without its last word, and wait for it. */
+static bool is_bound_elsewhere(const struct agent *a,
+                               const struct msg_farewell *f)
+{
+    return a->vote.left[0] != '\0' && f->instance[0] == '\0';
+}
+
+static void fill_farewell(const struct agent *a, struct msg_farewell *f)
+{
+    struct msg_voted voted = {.round = 0};
+    memset(f, 0, sizeof(*f)); /* it is compared by its bytes */
+    if (!owes_farewell(a))
+        return;
+    f->version = MSG_VERSION;
+    msg_set(f->run, a->conf.join.run);
+    msg_set(f->agent, a->conf.join.agent);
+    msg_set(f->name, a->conf.join.name);
+    if (fill_voted(a, &voted))
+        fill_vote(&voted, f);
+    else
+        fill_place(a, f);
+    if (!is_bound_elsewhere(a, f)) {
+        f->epoch = a->vote.promised.count;
+        msg_set(f->epoch_id, a->vote.promised.id);
+    }
+    if (a->known == AGENT_END_HELD) {
+        f->ended = 1;
+        f->end_status = a->verdict.end.status;
+        f->end_epoch = a->vote.ended.count;
+        msg_set(f->end_epoch_id, a->vote.ended.id);
+    }
+}
+
+void agent_record(struct step *s)
+{
+    struct agent *a = s->a;
+    struct msg m = {.kind = MSG_KIND_farewell};
+    struct agent_action action = {.kind = AGENT_RECORD, .msg = &m};
+    fill_farewell(a, &m.farewell);
+    if (memcmp(&m.farewell, &a->recorded, sizeof(a->recorded)) == 0)
+        return;
+    a->recorded = m.farewell;
+    agent_emit(s, &action);
 }
 
 /* To a server of a later epoch it says `voted` alone: that counts whom it

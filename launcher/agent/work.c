@@ -86,6 +86,7 @@ void agent_finish(struct step *s)
     else if (agent_is_leaving(a) && !a->hands_over)
         agent_send_ready(s, a->round.world.round);
     struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
+    agent_record(s);
     agent_emit(s, &action);
     a->exit = AGENT_GONE;
 }

@@ -3,14 +3,15 @@
  * the parent stays in watch, where it waits for three things at once:
  *
  *   - a signal of the user's or SIGCHLD (signalfd): passed on to the agent;
- *   - a message of the agent's (socketpair): a connection to hold;
+ *   - a message of the agent's (socketpair): that its lease ends earlier;
  *   - the end of the lease (timerfd): then the agent should have killed its
  *     workers itself, and the guard does it if it has not.
  *
  * When the agent has ended the janitor kills and removes what is left. Its end
- * gives us the dead agent. The guard then does the same (janitor_clear), and
- * only then lets go of the connection, with the farewell: the server may count
- * this node's workers as dead from then on.
+ * gives us the dead agent. The guard then does the same (janitor_clear). Then
+ * farewell is said for this node (farewell_page), by the janitor, or by the
+ * guard if the janitor could not: the server may count this node's workers as
+ * dead from then on.
  *
  * Failure modes:
  *   - The agent is killed, or ends by a fault of its own: the same end, with
@@ -20,10 +21,10 @@
  *   - The same, and its workers cannot be found (/proc is not ours) or are
  *     another user's: the agent is killed. The cgroup, if there is one, kills
  *     another user's processes as well.
- *   - Something cannot be killed at the end (state D, another user's): the
- *     connection is reset, so that the server waits until the lease is over.
+ *   - Something cannot be killed at the end (state D, another user's): no
+ *     farewell is said, so that the server waits until the lease is over.
  *   - The guard is killed: the agent sees its end of the socketpair closed.
- *   - Both are killed at once: the janitor ends what is left.
+ *   - Both are killed at once: the janitor ends what is left, and says that.
  *   - The janitor is killed: the agent becomes our child, and we end what is
  *     left.
  *   - Poll has no memory: tried again, RETRY_US later.
@@ -47,6 +48,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "launcher/proc/farewell_page.h"
 #include "launcher/proc/janitor.h"
 #include "launcher/proc/procfs.h"
 #include "launcher/proc/signals.h"
@@ -67,8 +69,6 @@
 #define BLIND_US (20 * MONO_MS) /* that one of them may take */
 #define START_US (2 * MONO_S)   /* the same, before there is an agent */
 #define RETRY_US 10000          /* if poll has no memory */
-#define REST_MAX                                                               \
-    (1024 * 1024) /* what is read from a connection that is given up */
 
 /* What the guard passes on besides what it is told; SIGCHLD tells it of the
  * agent's end. */
@@ -86,9 +86,7 @@ struct guard {
     uint64_t signals; /* that were passed on */
     int agent_fd;
     int signal_fd;
-    int timer_fd;                       /* -1: there is none */
-    int conn_fd[GUARD_CONNS];           /* the duplicates, -1: none */
-    struct guard_msg conn[GUARD_CONNS]; /* that they came with */
+    int timer_fd;      /* -1: there is none */
     int64_t fenced_us; /* the lease over which workers were killed */
     pid_t inherited[INHERITED_MAX]; /* children that are none of the launch's */
     int n_inherited;
@@ -129,87 +127,19 @@ static void block_signals(uint64_t signals, sigset_t *set)
     (void)sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-/* A reset proves nothing to the server, which then waits for the lease. */
-static void reset(int *fd)
-{
-    const struct linger at_once = {.l_onoff = 1};
-    if (*fd < 0)
-        return;
-    (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-    (void)close(*fd);
-    *fd = -1;
-}
-
-static void release(int *fd, const struct guard_msg *conn)
-{
-    if (*fd < 0)
-        return;
-    /* If it does not fit, the server waits until our lease is over. */
-    (void)send(*fd, conn->farewell, conn->farewell_len,
-               MSG_DONTWAIT | MSG_NOSIGNAL);
-    /* A FIN, even if unread bytes would make close send a reset. */
-    (void)shutdown(*fd, SHUT_WR);
-    char rest[4096];
-    for (size_t n = 0; n < REST_MAX; n += sizeof(rest)) /* a peer may flood */
-        if (recv(*fd, rest, sizeof(rest), MSG_DONTWAIT) <= 0)
-            break;
-    (void)close(*fd);
-    *fd = -1;
-}
-
-static void hold(struct guard *g, int fd, const struct guard_msg *msg)
-{
-    ddp_assert(fd >= 0 && msg->place < GUARD_CONNS);
-    int *held = &g->conn_fd[msg->place];
-    struct guard_msg *conn = &g->conn[msg->place];
-    if (*held >= 0)
-        (void)close(*held); /* the agent gave that one up itself */
-    *held = fd;
-    *conn = *msg;
-    if (conn->farewell_len > sizeof(conn->farewell))
-        conn->farewell_len = 0;
-}
-
-static int fd_in(struct msghdr *m)
-{
-    int fd = -1;
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    if (c != NULL && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-    return fd;
-}
-
 enum heard {
     HEARD_MSG,
     HEARD_NOTHING,
     HEARD_END /* its end is closed; SIGCHLD tells the rest */
 };
 
-static enum heard hear_agent(struct guard *g)
+static enum heard hear_agent(const struct guard *g)
 {
     struct guard_msg msg;
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
-    struct msghdr m = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    ssize_t n = recvmsg(g->agent_fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n != (ssize_t)sizeof(msg))
-        return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
-    int fd = fd_in(&m);
-    if (msg.kind == GUARD_CONNECTION && fd >= 0)
-        hold(g, fd, &msg);
-    else if (msg.kind == GUARD_CONNECTION) /* MSG_CTRUNC */
-        log_warnx("no file descriptor is free to hold the connection to the "
-                  "rendezvous (ulimit -n): if the agent is killed, the server "
-                  "may take this node's workers for dead before they are");
-    return HEARD_MSG;
+    ssize_t n = recv(g->agent_fd, &msg, sizeof(msg), MSG_DONTWAIT);
+    if (n == (ssize_t)sizeof(msg))
+        return HEARD_MSG; /* the lease is looked at in any case */
+    return n < 0 && errno == EAGAIN ? HEARD_NOTHING : HEARD_END;
 }
 
 static void
@@ -449,8 +379,6 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
     ddp_assert(g->janitor > 1 && g->agent_fd >= 0 && g->signal_fd >= 0);
     int status = watch(g);
     ddp_assert(WIFEXITED(status) || WIFSIGNALED(status));
-    while (hear_agent(g) == HEARD_MSG)
-        ; /* a connection that was on its way here is held as well */
     /* Nothing of the launch is in the session that the user started us in. */
     int left = janitor_clear(g->inherited, g->n_inherited, getsid(0), true,
                              mono_now_us() + SWEEP_US);
@@ -461,11 +389,8 @@ __attribute__((noreturn)) static void guard_main(struct guard *g)
                   left, left == 1 ? "" : "es");
     const char *killed =
         left > 0 ? "" : "; every process that it had started was killed";
-    for (int i = 0; i < GUARD_CONNS; i++) {
-        if (left > 0)
-            reset(&g->conn_fd[i]);
-        release(&g->conn_fd[i], &g->conn[i]);
-    }
+    if (left == 0 && !atomic_load(&shared->told.said))
+        farewell_page_say();
     if (WIFEXITED(status) && g->end != NULL)
         g->end(WEXITSTATUS(status), g->signals);
     if (WIFEXITED(status))
@@ -487,14 +412,14 @@ int guard_split(uint64_t signals, guard_end end)
 {
     int pair[2];
     sigset_t taken;
-    static struct guard g = {.conn_fd = {-1, -1, -1}, .fenced_us = MONO_NEVER};
-    _Static_assert(GUARD_CONNS == 3, "none is held at first");
+    static struct guard g = {.fenced_us = MONO_NEVER};
     ddp_assert(shared == NULL); /* called once */
     g.end = end;
     ddp_assert((signals & NEVER_TAKEN) == 0);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || janitor_share() != 0)
+    if (shared == MAP_FAILED || janitor_share() != 0 ||
+        farewell_page_share() != 0)
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot share memory with the agent");
     atomic_init(&shared->lease_until_us, MONO_NEVER);
     atomic_init(&shared->told.status, -1);
@@ -512,7 +437,7 @@ int guard_split(uint64_t signals, guard_end end)
     g.agent_fd = pair[0];
     if (g.janitor > 0) {
         (void)close(pair[1]);
-        tls_forget(); /* the agent tells it the farewell, no more */
+        tls_forget(); /* the agent has made the farewell */
         g.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
         guard_main(&g);
     }
@@ -526,34 +451,6 @@ int guard_split(uint64_t signals, guard_end end)
     (void)sigprocmask(SIG_UNBLOCK, &taken, NULL);
     janitor_adopt();
     return pair[1];
-}
-
-void guard_hold(
-    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
-{
-    struct guard_msg msg = {.kind = GUARD_CONNECTION, .place = (uint32_t)place};
-    ddp_assert(conn_fd >= 0 && place >= 0 && place < GUARD_CONNS);
-    ddp_assert(farewell != NULL && len <= sizeof(msg.farewell));
-    msg.farewell_len = (uint32_t)len;
-    for (size_t i = 0; i < len; i++)
-        msg.farewell[i] = farewell[i];
-    union {
-        struct cmsghdr align;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {.room = {0}};
-    struct iovec iov = {.iov_base = &msg, .iov_len = sizeof(msg)};
-    struct msghdr m = {
-        .msg_iov = &iov,
-        .msg_iovlen = 1,
-        .msg_control = &control,
-        .msg_controllen = sizeof(control),
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &conn_fd, sizeof(conn_fd));
-    (void)sendmsg(guard_fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void guard_lease(int guard_fd, int64_t until_us)

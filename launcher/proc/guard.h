@@ -8,11 +8,8 @@
  *
  * All three are child subreapers, and guard and agent hold the two ends of a
  * socketpair: an agent that sees the other end closed ends everything. When the
- * agent is dead the janitor does (launcher/proc/janitor), then the guard. The
- * guard also holds a duplicate of the agent's connection to the rendezvous and
- * lets go of it last: an orderly FIN at the server means "everything here is
- * dead". If this node serves the rendezvous, that server dies with it: then the
- * guard holds connections to others as well, which tell them the same.
+ * agent is dead the janitor does (launcher/proc/janitor), then the guard, which
+ * then says farewell for the whole node (launcher/proc/farewell_page).
  *
  * A frozen agent (SIGSTOP, a stuck disk) cannot kill its workers when its lease
  * is over. The guard knows the lease from a page that they share, and kills
@@ -27,25 +24,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GUARD_FAREWELL_MAX 32
-#define GUARD_CONNS        3 /* that the guard holds: the agent's is 0 */
-
 /* What travels over the socketpair, one datagram each. */
 enum guard_msg_kind {
-    GUARD_SIGNAL,     /* guard to agent: the user sent `signo` */
-    GUARD_PAUSE,      /* guard to agent: stop the workers ... */
-    GUARD_RESUME,     /* ... and continue them */
-    GUARD_CONNECTION, /* agent to guard: hold the descriptor that comes along */
-    GUARD_LEASE, /* agent to guard: look at the lease, it ends earlier now */
+    GUARD_SIGNAL, /* guard to agent: the user sent `signo` */
+    GUARD_PAUSE,  /* guard to agent: stop the workers ... */
+    GUARD_RESUME, /* ... and continue them */
+    GUARD_LEASE,  /* agent to guard: look at the lease, it ends earlier now */
 };
 
 struct guard_msg {
     uint32_t kind;
     int32_t signo;
-    int32_t sender;        /* of GUARD_SIGNAL: the process, 0: not of ours */
-    uint32_t place;        /* of GUARD_CONNECTION: below GUARD_CONNS ... */
-    uint32_t farewell_len; /* ... and what is said on it last */
-    uint8_t farewell[GUARD_FAREWELL_MAX];
+    int32_t sender; /* of GUARD_SIGNAL: the process, 0: not of ours */
 };
 
 /* What the guard does last, when all of this launch is dead and the server
@@ -68,12 +58,6 @@ typedef void (*guard_end)(int status, uint64_t signals);
  * name is signalled.
  */
 int guard_split(uint64_t signals, guard_end end);
-
-/* In the agent: gives the guard a duplicate of a connection, and what to say
- * on it before its FIN: `len` bytes, at most GUARD_FAREWELL_MAX. It takes the
- * place of the one that was held at `place`, below GUARD_CONNS. */
-void guard_hold(
-    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len);
 
 /* In the agent: until when the workers may run (mono; MONO_NEVER: there are
  * none). Costs no system call if it is later than it was. */

@@ -1,12 +1,16 @@
 /*
  * Happy path: janitor_split forks the agent, takes a name of its own, and waits
  * for the agent's death without reaping it (WNOWAIT). By then the agent's
- * orphans are ours, and janitor_clear kills them. Our own end tells the guard,
- * and gives the dead agent to it, a child subreaper as well: the agent's number
- * is nobody else's until the guard has reaped it.
+ * orphans are ours, and janitor_clear kills them. If it is certain that none is
+ * left we say farewell for the node: the guard may be dead, or about to die.
+ * Our own end tells the guard, and gives the dead agent to it, a child
+ * subreaper as well: the agent's number is nobody else's until the guard has
+ * reaped it.
  *
  * Failure modes:
  *   - Guard and agent are killed at once: the same. init is our parent then.
+ *   - It is not certain, since /proc is not ours or we adopt nobody: the guard
+ *     says farewell, if it finds nothing either.
  *   - The guard is killed alone: the agent sees it, ends all, and we after it.
  *   - We are killed: the agent becomes the guard's child, which it ends itself.
  *     If all three are killed, the workers' parent-death signal ends them; what
@@ -29,6 +33,8 @@
 #include <unistd.h>
 
 #include "launcher/proc/cgroup.h"
+#include "launcher/proc/farewell_page.h"
+#include "launcher/proc/procfs.h"
 #include "launcher/proc/tree.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/log.h"
@@ -135,9 +141,12 @@ int janitor_clear(
     return left;
 }
 
+static bool adopts; /* what its descendants leave behind becomes its child */
+
 void janitor_adopt(void)
 {
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    adopts = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+    if (!adopts)
         log_warn("what workers leave behind is not adopted and may outlive the "
                  "launch: prctl(PR_SET_CHILD_SUBREAPER)");
 }
@@ -170,9 +179,16 @@ __attribute__((noreturn)) static void janitor_main(struct janitor_told *told,
         ;
     atomic_store(&told->status, status_of(&info));
     int64_t until_us = mono_now_us() + CLEAR_US;
-    (void)janitor_clear(&agent, 1, -1, false, until_us);
-    if (getppid() != guard)
-        (void)tree_kill(&agent, 1, -1, true, until_us);
+    int left = janitor_clear(&agent, 1, -1, false, until_us);
+    bool certain = adopts && procfs_is_ours();
+    if (getppid() != guard) {
+        left = tree_kill(&agent, 1, -1, true, until_us);
+        certain = adopts;
+    }
+    if (left == 0 && certain) {
+        farewell_page_say();
+        atomic_store(&told->said, true);
+    }
     _exit(0);
 }
 

@@ -13,8 +13,6 @@
  * People kill by name. No part of "ddprun" is in the janitor's, and none of the
  * user's words are in its command line: `pkill ddprun`, `killall ddprun` and
  * `pkill -f train.py` spare it. It takes no signal but SIGKILL and SIGSTOP.
- *
- * It has the launch's lock (launch_lock) open: that is free when all is dead.
  */
 #ifndef LAUNCHER_PROC_JANITOR_H
 #define LAUNCHER_PROC_JANITOR_H
@@ -50,6 +48,7 @@ pid_t janitor_fork(void);
 struct janitor_told {
     atomic_int agent;  /* its pid; 0: not yet */
     atomic_int status; /* as waitpid gives it; -1: the agent is not dead yet */
+    atomic_bool said;  /* the farewell: the guard need not */
 };
 
 /*

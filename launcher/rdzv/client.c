@@ -30,14 +30,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/farewell_places.h"
 #include "launcher/rdzv/looks.h"
 #include "launcher/rdzv/own_server.h"
 #include "launcher/rdzv/reach.h"
 #include "launcher/rdzv/redirect.h"
 #include "launcher/rdzv/resolver.h"
-#include "launcher/rdzv/witness.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
@@ -90,7 +89,6 @@ struct rdzv_client {
     uint32_t magic;
     uv_loop_t *loop;
     const struct conf *conf;
-    int guard_fd;
     const struct rdzv_client_handler *handler;
     void *ctx;
 
@@ -111,7 +109,7 @@ struct rdzv_client {
     struct redirect redirect;
     struct looks looks;
     struct reach reach;
-    struct witness witness;
+    struct farewell_places farewell;
 };
 
 static struct rdzv_client *client_of(void *data)
@@ -180,7 +178,6 @@ static void on_unreached(void *ctx, const char *text)
 
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
-                                    int guard_fd,
                                     const struct rdzv_client_handler *handler,
                                     void *ctx,
                                     int store_chan,
@@ -195,7 +192,6 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     cl->magic = CLIENT_MAGIC;
     cl->loop = loop;
     cl->conf = conf;
-    cl->guard_fd = guard_fd;
     cl->handler = handler;
     cl->ctx = ctx;
     cl->to = &cl->places[0];
@@ -207,9 +203,11 @@ struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
     own_server_init(&cl->own, loop, conf, store_chan, debug);
     looks_init(&cl->looks, loop, conf, &cl->own, on_seen, cl);
     reach_init(&cl->reach, loop, &cl->own, on_unreached, cl);
+    farewell_places_init(&cl->farewell, conf);
+    for (int i = 0; i < conf->endpoints_len; i++)
+        farewell_places_endpoint(&cl->farewell, i, &cl->places[i].addrs);
     if (redirect_init(&cl->redirect, loop, conf, &cl->own, relay, cl, &err) !=
-            0 ||
-        witness_init(&cl->witness, loop, conf, &cl->own, guard_fd, &err) != 0)
+        0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     return cl;
 }
@@ -318,10 +316,7 @@ static void on_up(void *ctx, struct conn *c)
     cl->to->foreign = !cl->hosts;
     int which = is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places) : -1;
     redirect_connected(&cl->redirect, cl->to->host, cl->to->port, which);
-    witness_connected(&cl->witness, cl->hosts, which);
-    size_t len;
-    const uint8_t *farewell = conn_farewell(c, &len);
-    guard_hold(cl->guard_fd, 0, conn_fd(c), farewell, len);
+    farewell_places_connected(&cl->farewell, &cl->dialled, cl->hosts);
     cl->handler->on_connected(cl->ctx);
 }
 
@@ -346,8 +341,8 @@ static void hear_failover(struct rdzv_client *cl, const struct msg *m)
     if (m->kind == MSG_KIND_world && m->world.epoch == 0 && !cl->elected)
         own_server_close_spare(&cl->own); /* this run has no failover */
     redirect_hear(&cl->redirect, m);
-    witness_hear(&cl->witness, m);
     reach_hear(&cl->reach, m);
+    farewell_places_hear(&cl->farewell, m);
 }
 
 /* The addresses in it as this host reaches them: copies it if they differ. */
@@ -392,7 +387,6 @@ static void session_ended(struct rdzv_client *cl)
 {
     cl->to->lost_us = mono_now_us();
     redirect_disconnected(&cl->redirect);
-    witness_connected(&cl->witness, false, -1);
 }
 
 static void on_closed(
@@ -601,17 +595,18 @@ void rdzv_client_look_over(struct rdzv_client *cl)
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
 {
     struct msg said = *m;
-    char end[CONN_END_MAX];
     if (cl->state != CLIENT_UP)
         return;
     if (m->kind == MSG_KIND_join) { /* the agent's core knows no sockets */
-        conn_here_end(cl->conn, end);
-        msg_set(said.join.here, end);
         said.join.serve_port = own_server_spare_port(&cl->own);
         said.join.hosts = cl->hosts;
-        witness_agent(&cl->witness, m->join.agent);
     }
     conn_send(cl->conn, &said);
+}
+
+void rdzv_client_record(struct rdzv_client *cl, const struct msg_farewell *said)
+{
+    farewell_places_record(&cl->farewell, said);
 }
 
 void rdzv_client_disconnect(struct rdzv_client *cl)
@@ -634,8 +629,7 @@ void rdzv_client_finish(struct rdzv_client *cl)
         conn_finish(cl->conn);
     cl->conn = NULL;
     looks_end(&cl->looks);
-    redirect_disconnected(&cl->redirect); /* the witness stays: it is for the
-                                             guard to say the last word */
+    redirect_disconnected(&cl->redirect);
     cl->state = CLIENT_IDLE;
 }
 

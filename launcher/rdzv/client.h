@@ -31,13 +31,11 @@ struct rdzv_client_handler {
     void (*on_unreached)(void *ctx, const char *text);
 };
 
-/* Borrows all for its life, which is the process's. `guard_fd` leads to the
- * guard, which gets duplicates of the connection. `store_chan` is the giving
+/* Borrows all for its life, which is the process's. `store_chan` is the giving
  * end by which a server of ours passes c10d connections on, -1: there is none.
  */
 struct rdzv_client *rdzv_client_new(uv_loop_t *loop,
                                     const struct conf *conf,
-                                    int guard_fd,
                                     const struct rdzv_client_handler *handler,
                                     void *ctx,
                                     int store_chan,
@@ -62,8 +60,13 @@ void rdzv_client_look(struct rdzv_client *cl,
 void rdzv_client_look_over(struct rdzv_client *cl);
 
 /* Nothing is sent without a connection. Of a join, what only the connection and
- * the own server know (here, hosts, serve_port) is filled in. */
+ * the own server know (hosts, serve_port) is filled in. */
 void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
+
+/* From now on guard and janitor say that for this node, once it is dead; also
+ * during rdzv_client_connect and rdzv_client_send. */
+void rdzv_client_record(struct rdzv_client *cl,
+                        const struct msg_farewell *said);
 
 /* Closes, or ends a try; on_disconnected is not called. */
 void rdzv_client_disconnect(struct rdzv_client *cl);

@@ -28,7 +28,7 @@
  * What an event does to a node, by the node's state. "over": the round ends.
  * "-": nothing; it is noted as stale if it bears an old round.
  *
- *                ready    leave     FIN      broken    lease up  drain
+ *                ready    leave     farewell broken    lease up  drain
  *   CLAIMS       noted    noted     removed  removed   removed   refused
  *   PENDING      -        removed;  removed; absent    removed;  WAITING
  *                         WAITING   WAITING            WAITING   (the others)
@@ -65,8 +65,8 @@
  * `drain` is an operator's command (command.c), which the node is told of, and
  * told again whenever it comes back, until it answers by leave. A DRAINED node
  * runs no workers and has no place in a round to come; it is removed by leave,
- * by a FIN, or when its lease is over. If it was in the last round, the next
- * one waits for that.
+ * by its farewell, or when its lease is over. If it was in the last round, the
+ * next one waits for that.
  *
  * QUARANTINED is a spare of last resort (strikes.h): a WAITING node becomes one
  * when a round is over, and WAITING again if too few are there without it;
@@ -108,7 +108,7 @@ struct rdzv_limits {
 
 enum rdzv_event_kind {
     RDZV_MSG,    /* conn, msg; for a join also the two addresses */
-    RDZV_CLOSED, /* conn, orderly */
+    RDZV_CLOSED, /* conn */
     RDZV_TICK,   /* lag_us; due when rdzv_deadline has come */
     RDZV_ENDING, /* the server ends in order: see core/inner/state/last_lease.h
                   */
@@ -123,8 +123,6 @@ struct rdzv_event {
     const char *here_addr; /* the server's own address of that connection */
     bool trusted;   /* its orders are carried out whichever run they are about;
                        others must come from a host of a member of the run */
-    bool orderly;   /* a FIN: everything of that node is dead, see "The FIN"
-                       in ddprun-protocol(7) */
     int64_t lag_us; /* how long the server itself was held up; leases are
                        extended by it, so that nobody pays for that */
 };
@@ -190,13 +188,13 @@ int rdzv_owed(const struct rdzv *r);
 
 /* How many nodes there are, and how many runs that have not ended and have any,
  * or whose host is silent: an embedded server ends when it has served, both are
- * 0, and so are the witnesses. */
+ * 0, and so are the farewells. */
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
 
-/* How many other hosts that serve a run have a witness here, or are proven dead
- * by one; a death is remembered for 10 min. A server that ends forgets it. */
-int rdzv_witnesses(const struct rdzv *r);
+/* How many farewells were heard in the last 10 min, of launchers that had a
+ * part in a run: nodes that come need them. A server that ends forgets them. */
+int rdzv_farewells(const struct rdzv *r);
 
 /* How many runs have ended here and are remembered. */
 int rdzv_ended_runs(const struct rdzv *r);

@@ -30,14 +30,12 @@ struct conn_slot {
     enum conn_slot_state state;
     struct conn *conn;     /* NULL: free */
     struct server *server; /* the owner's; NULL until it is set */
-    bool relayed; /* joined: its end is not where we see it, so that a bare FIN
-                     may be a relay's, and proves nothing */
-    bool tells;   /* joined: it says where else a run is served */
-    bool holds;   /* what it is sent waits for the end of the step */
-    int64_t round, steps; /* joined: in its last beat */
-    int64_t since_us;     /* when it came ... */
-    int64_t turn;         /* ... and in which turn of the owner's loop */
-    int older, younger;   /* pending: its neighbours by age, -1 ends it */
+    bool tells;            /* joined: it says where else a run is served */
+    bool holds;            /* what it is sent waits for the end of the step */
+    int64_t round, steps;  /* joined: in its last beat */
+    int64_t since_us;      /* when it came ... */
+    int64_t turn;          /* ... and in which turn of the owner's loop */
+    int older, younger;    /* pending: its neighbours by age, -1 ends it */
 };
 
 /* A slot that comes back as the context of a connection: it is in use. */

@@ -214,11 +214,11 @@ static void on_check(uv_check_t *check)
         on_tick_due(s);
 }
 
-/* Others tell it where a run is served, or that the host which serves it is
- * dead: nodes that come here need that. */
+/* Others tell it where a run is served, or said farewell: nodes that come here
+ * need that. */
 static bool knows_of_others(const struct server *s)
 {
-    return s->tellers > 0 || rdzv_witnesses(s->rdzv) > 0;
+    return s->tellers > 0 || rdzv_farewells(s->rdzv) > 0;
 }
 
 /* Whoever tells of a run may have lost its host before it could close that
@@ -328,18 +328,6 @@ leave_to_daemon(struct server *s, struct conn_slot *slot, const struct msg *m)
     return true;
 }
 
-/* What an agent says of its end of the connection is not what we see. A witness
- * that says nothing of it may be behind a relay. */
-static bool is_relayed(const struct conn *c, const struct msg *m)
-{
-    char end[CONN_END_MAX];
-    conn_peer_end(c, end);
-    if (m->kind == MSG_KIND_witness)
-        return strcmp(m->witness.here, end) != 0;
-    return m->kind == MSG_KIND_join && m->join.here[0] != '\0' &&
-           strcmp(m->join.here, end) != 0;
-}
-
 /* Whether the page shows more than before by what a node says. Most beats say
  * only that it lives. */
 static bool is_news(struct conn_slot *slot, const struct msg *m)
@@ -367,7 +355,6 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
                                                    : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
-        slot->relayed = is_relayed(c, m);
         slot->tells = m->kind == MSG_KIND_serves;
         s->tellers += slot->tells;
         s->served |= slot->tells; /* if they go it is needed no more */
@@ -392,15 +379,10 @@ static void on_closed(
     (void)refused;
     struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
-    if (orderly && slot->relayed && !conn_said_farewell(c)) {
-        orderly = false;
-        why = "it ended without a farewell, and what ended may be a relay";
-    }
     struct rdzv_event ev = {
         .kind = RDZV_CLOSED,
         .now_us = mono_now_us(),
         .conn = conn_slots_index(s->slots, slot),
-        .orderly = orderly,
     };
     bool joined = slot->state == CONN_SLOT_JOINED;
     if (!orderly && joined) {

@@ -15,6 +15,7 @@
  * then, and nothing more is read.
  */
 #include "rendezvous/net/conn_priv.h"
+#include "rendezvous/net/farewell_frame.h"
 #include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 
@@ -69,6 +70,28 @@ static const char *name_foreign(const struct conn *c)
     return "the peer does not speak the protocol of ddprun";
 }
 
+/* With a token nothing is taken in plain text but a message that proves itself:
+ * a guard has neither TLS nor the token. */
+static bool is_unproved(const struct conn *c)
+{
+    return c->key != NULL && c->tls == NULL;
+}
+
+static bool may_say(const struct conn *c, const struct msg *m)
+{
+    return !is_unproved(c) || (m->kind == MSG_KIND_farewell &&
+                               farewell_is_genuine(&m->farewell, c->key));
+}
+
+/* What came is no message. */
+static void refuse_frame(struct conn *c, const char *why)
+{
+    if (is_unproved(c))
+        require_token(c);
+    else
+        conn_lose(c, false, false, why);
+}
+
 /* Takes one frame, if there is one (*more). False: read no more. */
 static bool take_one(struct conn *c, bool *more)
 {
@@ -76,16 +99,14 @@ static bool take_one(struct conn *c, bool *more)
     size_t len;
     *more = false;
     if (frame_announced(&c->in) > c->frame_max) {
-        conn_lose(c, false, false,
-                  "the peer sent a frame of an impossible length");
+        refuse_frame(c, "the peer sent a frame of an impossible length");
         return false;
     }
     switch (frame_peek(&c->in, &payload, &len)) {
     case FRAME_MORE:
         return true;
     case FRAME_BAD:
-        conn_lose(c, false, false,
-                  "the peer sent a frame of an impossible length");
+        refuse_frame(c, "the peer sent a frame of an impossible length");
         return false;
     case FRAME_OK:
         break;
@@ -93,10 +114,14 @@ static bool take_one(struct conn *c, bool *more)
     struct msg m;
     struct ddp_err err;
     if (msg_decode(payload, len, &m, &err) != 0) {
-        conn_lose(c, false, false, err.text);
+        refuse_frame(c, err.text);
         return false;
     }
     frame_drop(&c->in, len);
+    if (!may_say(c, &m)) {
+        require_token(c);
+        return false;
+    }
     c->counts->messages_in++;
     *more = true;
     c->handler->on_msg(c->ctx, c, &m);
@@ -139,12 +164,12 @@ static bool take_hello(struct conn *c)
 {
     switch (frame_take_hello(&c->in)) {
     case FRAME_OK:
-        if (c->key != NULL && c->tls == NULL) {
+        if (is_unproved(c) && buf_len(&c->in) == 0) {
             require_token(c);
             return false;
         }
         c->talk = CONN_FRAMES;
-        if (c->accepted)
+        if (c->accepted && !is_unproved(c))
             conn_say_hello(c); /* uncork sends it */
         return true;
     case FRAME_MORE:

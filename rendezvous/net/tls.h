@@ -58,6 +58,21 @@ int tls_key_make(struct tls_key **out,
                  size_t len,
                  struct ddp_err *err);
 
+/*
+ * A proof, in hexadecimal, that who made it had the token of the key, or its
+ * first one (-1: OpenSSL fails); and whether `hex` is such a proof, by any of
+ * its tokens.
+ */
+#define TLS_MAC_LEN 64
+int tls_key_sign(const struct tls_key *key,
+                 const void *data,
+                 size_t len,
+                 char hex[TLS_MAC_LEN + 1]);
+bool tls_key_signed(const struct tls_key *key,
+                    const void *data,
+                    size_t len,
+                    const char *hex);
+
 /* Wipes and frees the key, after all connections that use it. NULL is fine. */
 void tls_key_free(struct tls_key *key);
 

@@ -104,6 +104,60 @@ on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
     return *out != NULL;
 }
 
+/* -- proofs ---------------------------------------------------------------- */
+
+static const char label_farewell[] = "ddprun farewell, key 1";
+
+/* Not by the key itself, which TLS has for something else. */
+static int sign(const struct tls_psk *psk,
+                const void *data,
+                size_t len,
+                char hex[TLS_MAC_LEN + 1])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t key[EVP_MAX_MD_SIZE], mac[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    bool good = ossl.f_HMAC(ossl.f_EVP_sha256(), psk->bytes, TLS_PSK_LEN,
+                            (const uint8_t *)label_farewell,
+                            sizeof(label_farewell) - 1, key, &n) != NULL &&
+                n == TLS_PSK_LEN &&
+                ossl.f_HMAC(ossl.f_EVP_sha256(), key, TLS_PSK_LEN, data, len,
+                            mac, &n) != NULL &&
+                n == TLS_MAC_LEN / 2;
+    explicit_bzero(key, sizeof(key));
+    for (unsigned i = 0; good && i < TLS_MAC_LEN / 2; i++) {
+        hex[2 * i] = digits[mac[i] >> 4];
+        hex[2 * i + 1] = digits[mac[i] & 15];
+    }
+    hex[good ? TLS_MAC_LEN : 0] = '\0';
+    return good ? 0 : -1;
+}
+
+int tls_key_sign(const struct tls_key *key,
+                 const void *data,
+                 size_t len,
+                 char hex[TLS_MAC_LEN + 1])
+{
+    ddp_assert(key->magic == TLS_KEY_MAGIC && key->psks[0].is_set);
+    return sign(&key->psks[0], data, len, hex);
+}
+
+bool tls_key_signed(const struct tls_key *key,
+                    const void *data,
+                    size_t len,
+                    const char *hex)
+{
+    char made[TLS_MAC_LEN + 1];
+    bool same = false;
+    if (strlen(hex) != TLS_MAC_LEN)
+        return false;
+    for (size_t i = 0; i < TOKENS_MAX; i++)
+        same |= key->psks[i].is_set &&
+                sign(&key->psks[i], data, len, made) == 0 &&
+                ossl.f_CRYPTO_memcmp(made, hex, TLS_MAC_LEN) == 0;
+    return same;
+}
+
 /* -- OpenSSL's settings ---------------------------------------------------- */
 
 /* SSL_CTX_ctrl stands for what the headers of OpenSSL have as macros. */

@@ -76,6 +76,8 @@ static void emit(void *ctx, const struct agent_action *a)
         ddp_assert(p->looks > 0);
         p->looks = 0;
         return;
+    case AGENT_RECORD:
+        return;
     case AGENT_SEND:
         ddp_assert(p->up && msg_sender(a->msg->kind) == MSG_AGENT);
         gen_check_sent(a->msg);

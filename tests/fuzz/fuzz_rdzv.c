@@ -144,8 +144,7 @@ static void play(struct play *p, struct fuzz_in *in)
         if (!p->open[conn])
             return;
         p->open[conn] = false;
-        step(p, (struct rdzv_event){
-                    .kind = RDZV_CLOSED, .conn = conn, .orderly = what >= 128});
+        step(p, (struct rdzv_event){.kind = RDZV_CLOSED, .conn = conn});
         return;
     }
     case 5: /* to the next deadline */

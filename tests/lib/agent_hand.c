@@ -84,6 +84,8 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_DISCONNECT:
         write_down("disconnect ");
         return;
+    case AGENT_RECORD:
+        return;
     case AGENT_SEND:
         on_send(a->msg);
         return;

@@ -1,14 +1,12 @@
 /*
  * Connections that a launcher has beside its agent's session, as its shell does
- * it in runs with failover:
- *   - witnesses: the host of the server in office holds one to each of two
- *     voters' servers. A farewell on it says that all of this host is dead.
+ * it:
+ *   - farewells: once the whole tree is dead, guard or janitor say so to the
+ *     server of the session and, unless that has heard it, to the next voters'.
  *   - serves: the first nodes, by group rank, tell the endpoints each second
  *     where the server in office is. What they answer is passed on to that
  *     server.
  *   - looks: a node that no leader answers asks all places who leads.
- *
- * All are closed by a reset, but witnesses of a tree that is dead as a whole.
  */
 #include <stdio.h>
 #include <string.h>
@@ -124,42 +122,33 @@ void beside_connected(struct sim *s, int conn)
         say_look(s, conn, n->looks[place].votes);
 }
 
+/* -- farewells ------------------------------------------------------------- */
+
+static void say_farewell(struct sim *s, int node, int slot, int to)
+{
+    struct node_sim *n = &s->nodes[node];
+    struct msg m = {.kind = MSG_KIND_farewell, .farewell = n->recorded};
+    if (to >= 0)
+        begin(s, node, &n->beside[slot], to, &m);
+}
+
+/* A server that ends with this launcher is dead by now. Others may be told
+ * although the first one has heard it: its answer may have been late. */
 void beside_farewell(struct sim *s, int node)
 {
     struct node_sim *n = &s->nodes[node];
-    for (int i = 0; i < BESIDE_MAX; i++) {
-        if (is_mine(s, &n->beside[i]))
-            net_conn_closes(s, n->beside[i].conn,
-                            n->unproven ? ITEM_RST : ITEM_FIN);
-        n->beside[i].is_used = false;
-    }
+    for (int i = 0; i < BESIDE_MAX; i++)
+        give_up(s, &n->beside[i]);
     beside_ask_no_more(s, node);
-}
-
-/* -- witnesses ------------------------------------------------------------- */
-
-/* Keeps those that are there. */
-static void witness_at(struct sim *s, int node, struct beside *b, int to)
-{
-    const struct node_sim *n = &s->nodes[node];
-    struct msg m = {.kind = MSG_KIND_witness};
-    if (is_mine(s, b) && b->to == to)
+    if (n->recorded.version == 0 || n->unproven)
         return;
-    give_up(s, b);
-    m.witness.version = MSG_VERSION;
-    msg_set(m.witness.run, "sim");
-    msg_set(m.witness.instance, n->agent.round.world.instance);
-    msg_set(m.witness.agent, n->agent.conf.join.agent);
-    msg_set(m.witness.epoch_id, s->servers[n->machine].id);
-    if (m.witness.instance[0] != '\0')
-        begin(s, node, b, to, &m);
-}
-
-static void try_again(struct sim *s, int node, struct beside *b)
-{
-    struct msg hello = b->hello;
-    if (b->is_used && !is_mine(s, b))
-        begin(s, node, b, b->to, &hello);
+    bool heard =
+        n->server >= 0 && n->server != n->machine && server_is_up(s, n->server);
+    if (n->server != n->machine)
+        say_farewell(s, node, 0, n->server);
+    for (int i = 1; i < FAREWELLS; i++)
+        if (!heard || (sim_random(s) && sim_rnd(s, 4) == 0))
+            say_farewell(s, node, i, n->next_places[i - 1]);
 }
 
 void beside_voters(struct sim *s, int node, const struct msg_voters *v)
@@ -168,55 +157,14 @@ void beside_voters(struct sim *s, int node, const struct msg_voters *v)
     char addr[72];
     int n_found = 0;
     int len = 0;
-    n->witnesses[0] = n->witnesses[1] = -1;
+    for (int i = 0; i < FAREWELLS - 1; i++)
+        n->next_places[i] = -1;
     for (const char *at = v->addrs;
-         n_found < WITNESSES && sscanf(at, "%71s%n", addr, &len) == 1;
+         n_found < FAREWELLS - 1 && sscanf(at, "%71s%n", addr, &len) == 1;
          at += len) {
         int machine = dial_machine(s, addr);
-        if (machine >= 0 && machine != n->machine)
-            n->witnesses[n_found++] = machine;
-    }
-}
-
-/* The instance is known by a round, not by voters. */
-void beside_look(struct sim *s, int node, int server)
-{
-    struct node_sim *n = &s->nodes[node];
-    for (int i = 0; i < WITNESSES; i++)
-        if (server != n->machine || n->witnesses[i] < 0)
-            give_up(s, &n->beside[i]);
-        else
-            witness_at(s, node, &n->beside[i], n->witnesses[i]);
-}
-
-/* -- last words ------------------------------------------------------------ */
-
-/* Its lock is free: nobody of it lives, and it did not remove the file. What
- * was in memory is lost with the power. */
-static bool
-is_found_dead(const struct sim *s, const struct node_sim *by, int other)
-{
-    const struct node_sim *n = &s->nodes[other];
-    return n != by && n->machine == by->machine && n->killed && !n->off &&
-           !n->alive && sim_workers(s, other) == 0;
-}
-
-/* As launcher/former does it in runs with failover. */
-void beside_tell_dead(struct sim *s, int node)
-{
-    const struct node_sim *by = &s->nodes[node];
-    for (int i = 0; i < s->n_nodes && by->conn >= 0; i++) {
-        const struct agent *a = &s->nodes[i].agent;
-        struct msg m = {.kind = MSG_KIND_dead};
-        if (!is_found_dead(s, by, i))
-            continue;
-        m.dead.round = a->round.world.round;
-        m.dead.group_rank = (int)a->round.world.group_rank;
-        msg_set(m.dead.agent, a->conf.join.agent);
-        msg_set(m.dead.name, a->conf.join.name);
-        msg_set(m.dead.instance, a->round.world.instance);
-        s->count[SIM_LAST_WORD] += agent_last_word(a, &m.dead);
-        net_send(s, by->conn, UP, ITEM_MSG, &m);
+        if (machine >= 0 && machine != n->machine && machine != n->server)
+            n->next_places[n_found++] = machine;
     }
 }
 
@@ -309,7 +257,7 @@ tells(const struct sim *s, const struct node_sim *n, int server, int which)
 static void tell_endpoint(struct sim *s, int node, int which, int server)
 {
     struct node_sim *n = &s->nodes[node];
-    struct beside *b = &n->beside[WITNESSES + which];
+    struct beside *b = &n->beside[FAREWELLS + which];
     int to = s->conf.endpoint[which];
     struct msg m;
     if (!tells(s, n, server, which)) {
@@ -328,8 +276,6 @@ void beside_tick(struct sim *s, int node)
     const struct node_sim *n = &s->nodes[node];
     if (!n->alive)
         return;
-    for (int i = 0; i < WITNESSES && !node_is_frozen(n); i++)
-        try_again(s, node, &s->nodes[node].beside[i]);
     for (int i = 0; i < s->conf.endpoints && !node_is_frozen(n); i++)
         tell_endpoint(s, node, i, served_at(s, n));
     sim_push(s, (struct event){.at_us = s->now_us + SERVES_EVERY_US,

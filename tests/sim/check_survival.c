@@ -62,7 +62,7 @@ static const struct row {
     /* ... and killed, so that the server hears their last words. */
     {EMBEDDED, true, 3, {{false, 2, false, 1}}},
     {EMBEDDED, true, 8, {{false, 7, false, 1}}},
-    {EMBEDDED, true, 3, {{true, 1, false, 0}}},
+    {EMBEDDED, true, 3, {{true, 1, false, 1}}},
     {EMBEDDED, true, 5, {{true, 1, false, 3}}},
     /* One after the other, down to two. */
     {EMBEDDED,

@@ -100,7 +100,7 @@ START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
 }
 END_TEST
 
-START_TEST(test_sim_killed_node_is_left_out_at_its_fin)
+START_TEST(test_sim_killed_node_is_left_out_at_its_farewell)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_kill(s, 1);
@@ -450,7 +450,7 @@ int main(void)
     const struct story_test tests[] = {
         {test_sim_first_round_waits_for_last_call, 1},
         {test_sim_worker_failure_restarts_all_and_is_charged, 1},
-        {test_sim_killed_node_is_left_out_at_its_fin, 1},
+        {test_sim_killed_node_is_left_out_at_its_farewell, 1},
         {test_sim_silent_node_is_left_out_when_its_lease_is_over, 1},
         {test_sim_cut_node_fences_itself_and_comes_back, 1},
         {test_sim_rejected_node_fences_itself, 1},

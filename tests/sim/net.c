@@ -132,6 +132,12 @@ void net_addr(int machine, int moves, char text[32])
 
 /* -- arriving -------------------------------------------------------------- */
 
+static void note_farewell(struct node_sim *n, int life)
+{
+    if (n->n_farewells < FAREWELLS)
+        n->farewell_lives[n->n_farewells++] = life;
+}
+
 static void to_server(struct sim *s, int conn, struct item *item)
 {
     struct conn *c = &s->conns[conn];
@@ -152,6 +158,8 @@ static void to_server(struct sim *s, int conn, struct item *item)
             n->moves_told = c->moves;
         c->tells |= c->is_beside && item->msg.kind == MSG_KIND_serves;
         s->servers[c->server].served |= c->tells;
+        if (item->msg.kind == MSG_KIND_farewell)
+            note_farewell(n, s->servers[c->server].life);
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
         ev.peer_addr = addr;
@@ -161,15 +169,22 @@ static void to_server(struct sim *s, int conn, struct item *item)
     case ITEM_RST:
         c->server_open = false;
         ev.kind = RDZV_CLOSED;
-        ev.orderly = item->kind == ITEM_FIN || s->conf.false_farewell;
-        if (item->kind == ITEM_FIN && !c->is_beside)
-            n->farewell_life = s->servers[c->server].life;
         break;
     case ITEM_ACCEPTED:
     case ITEM_REFUSED:
         DDP_WRONG("no item for a server");
     }
     server_step(s, c->server, &ev);
+    if (s->conf.false_farewell && item->kind == ITEM_RST && !c->is_beside &&
+        n->recorded.version > 0) {
+        struct msg m = {.kind = MSG_KIND_farewell, .farewell = n->recorded};
+        struct rdzv_event false_ev = {.kind = RDZV_MSG,
+                                      .conn = conn,
+                                      .msg = &m,
+                                      .peer_addr = addr,
+                                      .here_addr = here};
+        server_step(s, c->server, &false_ev);
+    }
 }
 
 static void to_beside(struct sim *s, int conn, const struct item *item)
@@ -211,6 +226,7 @@ static void to_node(struct sim *s, int conn, struct item *item)
         break;
     case ITEM_ACCEPTED:
         c->is_up = true;
+        s->nodes[c->node].server = c->server;
         ev.kind = AGENT_CONNECTED;
         ev.own = node_is_at_its_own(s, c->node, c->server);
         break;
@@ -227,11 +243,6 @@ static void to_node(struct sim *s, int conn, struct item *item)
     if (!c->node_open)
         s->nodes[c->node].conn = -1;
     node_step(s, c->node, &ev);
-    if (s->conf.failover && item->kind == ITEM_MSG && c->node_open)
-        beside_look(s, c->node, c->server);
-    if (s->conf.failover && item->kind == ITEM_MSG &&
-        item->msg.kind == MSG_KIND_waiting)
-        beside_tell_dead(s, c->node);
 }
 
 /* Whether what is sent there arrives, sooner or later. */

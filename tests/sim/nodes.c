@@ -1,7 +1,7 @@
 /*
  * A node: the agent's core, workers that end as told, a guard that holds the
- * lease, and what is left when they die. The rule that all rests on: the FIN
- * is sent when the last worker is dead, not before.
+ * lease, and what is left when they die. The rule that all rests on: farewell
+ * is said when the last worker is dead, not before.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -167,12 +167,28 @@ bool node_is_at_its_own(const struct sim *s, int i, int server)
     return server == s->nodes[i].machine && node_serves(s, i);
 }
 
+/* What binds a node must have been recorded for its guard before, unless that
+ * says nothing of its vote. */
+static void check_recorded(struct sim *s, int i, const struct msg *m)
+{
+    const struct msg_farewell *f = &s->nodes[i].recorded;
+    bool is_promise = m->kind == MSG_KIND_promise && f->epoch > 0;
+    bool is_accept = m->kind == MSG_KIND_accept;
+    if ((is_promise && (f->epoch != m->promise.epoch ||
+                        strcmp(f->epoch_id, m->promise.epoch_id) != 0)) ||
+        (is_accept &&
+         (f->round != m->accept.round || f->round_epoch != m->accept.epoch)))
+        sim_break(s, "node %d says '%s', and has not recorded it", i,
+                  msg_name(m->kind));
+}
+
 /* As the shell does, it says how old the launcher is, and whether the server is
  * its own. */
 static void send_msg(struct sim *s, int i, const struct msg *m)
 {
     const struct node_sim *n = &s->nodes[i];
     struct msg said = *m;
+    check_recorded(s, i, m);
     if (m->kind == MSG_KIND_join) {
         said.join.age_ms = (s->now_us - n->born_us) / MONO_MS;
         said.join.hosts = node_is_at_its_own(s, i, s->conns[n->conn].server);
@@ -197,6 +213,9 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_LOOK_OVER:
         beside_ask_no_more(s, acting->node);
+        return;
+    case AGENT_RECORD:
+        n->recorded = a->msg->farewell;
         return;
     case AGENT_SEND:
         if (n->conn >= 0)
@@ -333,7 +352,8 @@ static void on_tick(struct sim *s, int i)
 
 /* -- the death of a tree --------------------------------------------------- */
 
-/* The agent is gone at once; its workers die within TREE_US, then the FIN. */
+/* The agent is gone at once, and its connections end; its workers die within
+ * TREE_US, then the guard says so. */
 void node_tree_dies(struct sim *s, int i)
 {
     struct node_sim *n = &s->nodes[i];
@@ -341,6 +361,7 @@ void node_tree_dies(struct sim *s, int i)
     n->alive = false;
     n->killed = true;
     n->unproven = s->conf.kills_unproven;
+    net_node_closes(s, i, sim_rnd(s, 2) == 0 ? ITEM_FIN : ITEM_RST);
     if (node_serves(s, i))
         server_kill(s, n->machine);
     for (int k = 0; k < SIM_PROCS_MAX; k++)
@@ -375,8 +396,8 @@ static void on_guard(struct sim *s, const struct event *ev)
 static void on_farewell(struct sim *s, int i)
 {
     if (count_alive(&s->nodes[i]) > 0)
-        sim_break(s, "the simulator sends a FIN too early");
-    net_node_closes(s, i, s->nodes[i].unproven ? ITEM_RST : ITEM_FIN);
+        sim_break(s, "the simulator says farewell too early");
+    net_node_closes(s, i, ITEM_FIN);
     beside_farewell(s, i);
 }
 

@@ -347,19 +347,25 @@ int round_spawn(struct sim *s, int node, const struct msg_world *w)
 
 /* -- the majority ---------------------------------------------------------- */
 
-/* More than half of its voters live, one at least, or died while they obeyed
- * the server that most nodes are at; or all died so. */
+/* The server that most nodes are at knows that all of it is dead. */
+static bool is_struck(const struct sim *s, const struct node_sim *n)
+{
+    for (int i = 0; i < n->n_farewells; i++)
+        if (n->farewell_lives[i] == server_life(s))
+            return true;
+    return false;
+}
+
+/* More than half of its living voters are there. */
 static bool has_votes(const struct sim *s, const struct round_sim *r)
 {
-    int alive = 0, stand = 0;
+    int alive = 0, living = 0;
     for (int i = 0; i < r->n_voters; i++) {
         const struct node_sim *n = &s->nodes[r->voters[i]];
         alive += n->alive;
-        stand += !n->alive && n->farewell_life > 0 &&
-                 n->farewell_life == server_life(s);
+        living += n->alive || !is_struck(s, n);
     }
-    return 2 * (alive + stand) > r->n_voters &&
-           (alive > 0 || stand == r->n_voters);
+    return 2 * alive > living;
 }
 
 bool round_has_majority(struct sim *s)

@@ -75,7 +75,7 @@ static void on_note(struct sim *s, const struct note *note)
         note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_WORD_TAKEOVER] += note->kind == NOTE_took_office &&
-                                   strstr(note->text, "no later") != NULL;
+                                   strstr(note->text, "farewell") != NULL;
     s->count[SIM_TOLD_WHERE] += note->kind == NOTE_moved;
     s->count[SIM_OUTDATED] += note->kind == NOTE_outdated;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
@@ -195,7 +195,7 @@ static void schedule_tick(struct sim *s, int server)
                                .gen = srv->tick_gen});
 }
 
-/* Others tell it where a run is served, or that a host is dead (server.c in
+/* Others tell it where a run is served, or said farewell (server.c in
  * rendezvous/daemon). */
 static bool knows_of_others(const struct sim *s, int server)
 {
@@ -203,7 +203,7 @@ static bool knows_of_others(const struct sim *s, int server)
         if (s->conns[i].used && s->conns[i].server == server &&
             s->conns[i].server_open && s->conns[i].tells)
             return true;
-    return rdzv_witnesses(s->servers[server].rdzv) > 0;
+    return rdzv_farewells(s->servers[server].rdzv) > 0;
 }
 
 /* Nobody needs it: its launcher waits for nothing else, or has a new one begin

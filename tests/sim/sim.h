@@ -6,7 +6,8 @@
  * The network keeps the order of messages on a connection and loses none, as
  * TCP does, until the connection breaks; what was under way then is gone. A
  * node that is cut off has its messages held back, and its connections break
- * after a while. A FIN says that all of a node is dead, and is sent only then.
+ * after a while. How a connection ends says nothing; farewell is said once all
+ * of a node is dead.
  *
  * After each step of a core the invariants of ddprun-protocol(7) are checked.
  * The first one that does not hold stands in sim_broken().
@@ -47,13 +48,13 @@ struct sim_conf {
     int endpoint[SIM_ENDPOINTS_MAX]; /* ... on which machines */
     int behind;          /* of no list: so many servers outside stand behind the
                             endpoint, a connection comes to any of them; 0: 1 */
-    bool kills_unproven; /* no farewell is believed of a launcher that was
-                            killed, as with a token */
+    bool kills_unproven; /* of a launcher that is killed nobody is left to say
+                            farewell */
     bool trace;          /* keep the lines of sim_trace */
     bool print;          /* and print them as they come */
     /* What is broken on purpose, to show that it is noticed. */
     bool ignore_leases;  /* agents believe that each lease lasts for a day */
-    bool false_farewell; /* a broken connection arrives as a FIN */
+    bool false_farewell; /* a reset counts as a farewell */
 };
 
 /* What happened, for the sums at the end. */
@@ -93,9 +94,9 @@ void sim_spawn_fails(struct sim *s, int i); /* the next one */
 void sim_stubborn(struct sim *s, int i);    /* its workers ignore SIGTERM */
 void sim_listens(struct sim *s, int i);     /* they look for notices */
 void sim_gets_on(struct sim *s, int i);     /* and make progress */
-void sim_kill(struct sim *s, int i);        /* the launcher; then comes a FIN */
-void sim_orphan(struct sim *s, int i);      /* its guard */
-void sim_power_off(struct sim *s, int i);   /* nothing is heard of it again */
+void sim_kill(struct sim *s, int i); /* the launcher; then comes its farewell */
+void sim_orphan(struct sim *s, int i);    /* its guard */
+void sim_power_off(struct sim *s, int i); /* nothing is heard of it again */
 void sim_cut(struct sim *s, int i, bool up, bool down);
 void sim_heal(struct sim *s, int i);
 void sim_reset(struct sim *s, int i);        /* its connection breaks */

@@ -124,8 +124,8 @@ struct worker {
 };
 
 /* See beside.c. */
-#define WITNESSES  2
-#define BESIDE_MAX (WITNESSES + SIM_ENDPOINTS_MAX)
+#define FAREWELLS  4 /* a server's place, and three more */
+#define BESIDE_MAX (FAREWELLS + SIM_ENDPOINTS_MAX)
 struct beside {
     bool is_used;
     int conn, to;
@@ -144,7 +144,7 @@ struct look {
 struct node_sim {
     bool alive;    /* the agent's process is there */
     bool killed;   /* from outside */
-    bool unproven; /* ... so that its connections are reset */
+    bool unproven; /* ... so that nobody is left to say farewell */
     bool orphaned;
     int64_t born_us;
     bool agent_frozen, node_frozen;
@@ -158,15 +158,18 @@ struct node_sim {
     int drained_life; /* of the server that an operator had drain it, 0: none;
                          until that server says that it is gone */
     int end_life;     /* of the server that told it of the end */
-    int farewell_life; /* of the one that knows that all of it is dead, 0: none
-                        */
+    int farewell_lives[FAREWELLS]; /* of those that know that all of it is dead
+                                    */
+    int n_farewells;
+    struct msg_farewell recorded; /* for its guard; version 0: nothing */
     int exit_status;
     struct agent agent;
     int conn; /* -1 */
     struct worker workers[SIM_PROCS_MAX];
     struct beside beside[BESIDE_MAX];
     struct look looks[CANDIDATES_MAX];
-    int witnesses[WITNESSES]; /* where they are to be; -1: none */
+    int server;                     /* where its session is or was; -1: none */
+    int next_places[FAREWELLS - 1]; /* where else the run may be served; -1 */
     uint32_t tick_gen, freeze_gen;
     int64_t tick_at_us;
     int ticks_in_a_row;
@@ -355,12 +358,10 @@ void beside_connected(struct sim *s, int conn);
 void beside_hear(struct sim *s, int conn, const struct msg *m);
 void beside_farewell(struct sim *s, int node);
 void beside_voters(struct sim *s, int node, const struct msg_voters *v);
-void beside_look(struct sim *s, int node, int server); /* it heard something */
 void beside_tick(struct sim *s, int node);
 void beside_ask(struct sim *s, int node, const struct agent_action *a);
 void beside_ask_no_more(struct sim *s, int node);
 void beside_lost(struct sim *s, int conn); /* it was refused, or has ended */
-void beside_tell_dead(struct sim *s, int node); /* that it knows of */
 
 /* -- server.c -------------------------------------------------------------- */
 

@@ -1,13 +1,15 @@
-/* links: launcher/rdzv/caller launcher/rdzv/redirect launcher/rdzv/witness */
+/* links: launcher/rdzv/caller launcher/rdzv/redirect */
 /* links: launcher/rdzv/looks launcher/rdzv/reach */
+/* links: launcher/rdzv/farewell_places */
 /* links: launcher/rdzv/endpoint launcher/rdzv/own_server */
 /* links: launcher/rdzv/resolver */
 /* links: launcher/proc/signals SERVER STORE NET PROTO BASE OPTS */
 /* libs: -luv -lcjson -ldl */
 /*
  * What a launcher says to servers that are not the agent's: where the run is
- * (redirect), who leads it (looks), and for whom the guard will say farewell
- * (witness); and whether it reaches them (reach). The servers are this test's.
+ * (redirect), who leads it (looks), and what its guard will say, and where
+ * (farewell_places); and whether it reaches them (reach). The servers are this
+ * test's.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -17,21 +19,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher/proc/guard.h"
 #include "launcher/rdzv/endpoint.h"
+#include "launcher/rdzv/farewell_places.h"
 #include "launcher/rdzv/looks.h"
 #include "launcher/rdzv/reach.h"
 #include "launcher/rdzv/redirect.h"
-#include "launcher/rdzv/witness.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 #include "rendezvous/net/listener.h"
+#include "rendezvous/proto/frame.h"
 #include "tests/lib/suite.h"
 
 #define INSTANCE "0123456789abcdef0123456789abcdef"
 #define OLDER    "00000000000000000000000000000001"
-#define AGENT    "aaaaaaaaaaaaaaaa0000000000000000"
+#define AGENT    "bbbbbbbbbbbbbbbb0000000000000000"
 #define PLACES   3
 
 static uv_loop_t loop;
@@ -44,24 +46,17 @@ static struct stand {
     int port;
     struct conn *conn;
     int said, ended;
-    bool orderly;
     struct msg last;
 } places[PLACES];
 
 static bool is_deaf; /* what connects is closed at once */
 
-static struct {
-    int calls[GUARD_CONNS];
-    int fd[GUARD_CONNS];
-} held;
+/* What the guard would say now. */
+static struct farewell_page page;
 
-void guard_hold(
-    int guard_fd, int place, int conn_fd, const uint8_t *farewell, size_t len)
+void farewell_page_write(const struct farewell_page *p)
 {
-    ck_assert_int_eq(guard_fd, 7);
-    ck_assert(farewell != NULL && len > 0);
-    held.calls[place]++;
-    held.fd[place] = conn_fd;
+    page = *p;
 }
 
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
@@ -75,12 +70,12 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
+    (void)orderly;
     (void)refused;
     (void)why;
     struct stand *p = ctx;
     ck_assert_ptr_eq(p->conn, c);
     p->conn = NULL;
-    p->orderly = orderly;
     p->ended++;
 }
 
@@ -127,7 +122,7 @@ static void setup(void)
     (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its helpers */
     memset(&conf, 0, sizeof(conf));
     memset(places, 0, sizeof(places));
-    memset(&held, 0, sizeof(held));
+    memset(&page, 0, sizeof(page));
     is_deaf = false;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     conf.nnodes_min = conf.nnodes_max = 3;
@@ -257,7 +252,6 @@ START_TEST(test_redirect_ends_with_its_reason)
         hear(office());
     }
     ck_assert(run_until(&places[0].ended, 1, 20000));
-    ck_assert(!places[0].orderly);
     int said = places[0].said;
     ck_assert(!run_until(&places[0].said, said + 1, 1300));
 }
@@ -303,77 +297,64 @@ START_TEST(test_redirect_says_nothing_without_failover)
 }
 END_TEST
 
-/* -- witness --------------------------------------------------------------- */
+/* -- farewell_places ------------------------------------------------------- */
 
-static struct witness witness; /* large */
+static struct farewell_places farewell; /* large */
 
-static void begin_witness(int which)
+static struct sockaddr_storage at_port(int port)
 {
+    struct addr_list list;
     struct ddp_err err;
-    struct msg w = world(0), o = office();
+    ck_assert_int_eq(addr_resolve("127.0.0.1", port, &list, &err), 0);
+    return list.at[0];
+}
+
+/* The ports of the page's places, 0: none. */
+static const char *ports_of_page(void)
+{
+    static char text[100];
+    size_t len = 0;
+    text[0] = '\0';
+    for (int i = 0; i < page.n_places; i++)
+        len += (size_t)snprintf(
+            text + len, sizeof(text) - len, "%d ",
+            page.places[i].ss_family == AF_UNSPEC
+                ? 0
+                : addr_port((const struct sockaddr *)&page.places[i]));
+    return text;
+}
+
+static void hear_of_voters(void)
+{
     struct msg v = {.kind = MSG_KIND_voters, .voters.round = 1};
-    char addrs[200];
-    (void)snprintf(addrs, sizeof(addrs),
-                   "127.0.0.1:%d - 127.0.0.1:%d 127.0.0.1:%d ", places[0].port,
-                   places[1].port, places[2].port);
-    msg_set(v.voters.addrs, addrs);
     msg_set(v.voters.ids, "aaaaaaaaaaaaaaaa bbbbbbbbbbbbbbbb cccccccccccccccc "
-                          "dddddddddddddddd ");
-    ck_assert_int_eq(witness_init(&witness, &loop, &conf, &own, 7, &err), 0);
-    witness_agent(&witness, AGENT);
-    witness_connected(&witness, true, which);
-    witness_hear(&witness, &o);
-    witness_hear(&witness, &v);
-    witness_hear(&witness, &w);
+                          "dddddddddddddddd eeeeeeeeeeeeeeee ");
+    msg_set(v.voters.addrs,
+            "127.0.0.1:101 127.0.0.1:102 - name:104 127.0.0.1:105 ");
+    farewell_places_hear(&farewell, &v);
 }
 
-/* Two voters that would serve, and not this node itself; the guard has both
- * connections. */
-START_TEST(test_witness_stands_at_two_voters)
+/* First the server, then the endpoint, then the voters but for this one, what
+ * is no number, and what is there already. */
+START_TEST(test_farewell_goes_to_the_server_and_to_the_next_places)
 {
-    begin_witness(-1);
-    for (int i = 1; i < PLACES; i++) {
-        char end[CONN_END_MAX];
-        ck_assert(run_until(&places[i].said, 1, 20000));
-        const struct msg *m = &places[i].last;
-        ck_assert_int_eq(m->kind, MSG_KIND_witness);
-        ck_assert_str_eq(m->witness.run, "run");
-        ck_assert_str_eq(m->witness.instance, INSTANCE);
-        ck_assert_str_eq(m->witness.agent, AGENT);
-        ck_assert_str_eq(m->witness.epoch_id, "feedfeedfeedfeed");
-        conn_peer_end(places[i].conn, end);
-        ck_assert_str_eq(m->witness.here, end);
-        ck_assert_int_eq(held.calls[i], 1);
-        ck_assert_int_eq(held.fd[i], conn_fd(witness.callers[i - 1].conn));
-    }
-    ck_assert_int_eq(places[0].said, 0);
-    ck_assert_int_eq(held.calls[0], 0);
-    ck_assert(!run_until(&places[1].said, 2, 1300)); /* it is said once */
-}
-END_TEST
-
-/* In a list the nodes go to the next endpoint first. */
-START_TEST(test_witness_stands_at_the_next_endpoint)
-{
-    begin_witness(1);
-    ck_assert(run_until(&places[2].said, 1, 20000));
-    ck_assert(run_until(&places[1].said, 1, 20000));
-    ck_assert_int_eq(witness.callers[0].at.port, places[2].port);
-    ck_assert_int_eq(witness.callers[1].at.port, places[1].port);
-}
-END_TEST
-
-/* The agent's own server is no more: nothing may be taken for a farewell. */
-START_TEST(test_witness_goes_without_a_farewell)
-{
-    begin_witness(-1);
-    ck_assert(run_until(&places[1].said, 1, 20000));
-    ck_assert(run_until(&places[2].said, 1, 20000));
-    witness_connected(&witness, false, -1);
-    for (int i = 1; i < PLACES; i++) {
-        ck_assert(run_until(&places[i].ended, 1, 20000));
-        ck_assert(!places[i].orderly);
-    }
+    struct sockaddr_storage server = at_port(101);
+    struct addr_list endpoint = {.n = 1};
+    struct msg_farewell said = {.version = MSG_VERSION, .epoch = 3};
+    endpoint.at[0] = at_port(100);
+    conf.endpoints_len = 1;
+    msg_set(said.agent, AGENT);
+    farewell_places_init(&farewell, &conf);
+    farewell_places_endpoint(&farewell, 0, &endpoint);
+    farewell_places_record(&farewell, &said);
+    farewell_places_connected(&farewell, &server, false);
+    hear_of_voters();
+    ck_assert_str_eq(ports_of_page(), "101 100 105 ");
+    ck_assert_uint_gt(page.len, FRAME_HELLO_LEN);
+    farewell_places_connected(&farewell, &server, true);
+    ck_assert_str_eq(ports_of_page(), "0 100 101 105 ");
+    farewell_places_record(&farewell, &(struct msg_farewell){.version = 0});
+    ck_assert_uint_eq(page.len, 0);
 }
 END_TEST
 
@@ -442,10 +423,8 @@ START_TEST(test_looks_ask_all_places)
     ck_assert(run_until(&places[1].said, 2, 20000));
     ck_assert_int_eq(saw.answers[0] + saw.failures[0] + saw.failures[1], 0);
     looks_end(&looks);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         ck_assert(run_until(&places[i].ended, 1, 20000));
-        ck_assert(!places[i].orderly);
-    }
     ck_assert_int_eq(saw.failures[0] + saw.failures[1], 0);
 }
 END_TEST
@@ -620,9 +599,7 @@ int main(void)
     tcase_add_loop_test(
         tc, test_redirect_passes_on_that_an_older_instance_is_elsewhere, 0, 3);
     tcase_add_test(tc, test_redirect_says_nothing_without_failover);
-    tcase_add_test(tc, test_witness_stands_at_two_voters);
-    tcase_add_test(tc, test_witness_stands_at_the_next_endpoint);
-    tcase_add_test(tc, test_witness_goes_without_a_farewell);
+    tcase_add_test(tc, test_farewell_goes_to_the_server_and_to_the_next_places);
     tcase_add_test(tc, test_looks_ask_all_places);
     tcase_add_test(tc, test_looks_tell_that_a_place_is_not_reached);
     tcase_add_test(tc, test_reach_names_what_it_does_not_reach);

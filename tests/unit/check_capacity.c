@@ -98,6 +98,19 @@ static bool join(int conn, const char *run, int least, int most)
     return heard[conn].lease && !heard[conn].dropped;
 }
 
+/* The launcher there is dead, and its guard says so. */
+static void farewell(int conn, const char *run)
+{
+    struct msg m = {.kind = MSG_KIND_farewell,
+                    .farewell = {.version = MSG_VERSION, .group_rank = -1}};
+    msg_set(m.farewell.run, run);
+    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", conn);
+    step(&(struct rdzv_event){
+        .kind = RDZV_CLOSED, .now_us = now_us, .conn = conn});
+    step(&(struct rdzv_event){
+        .kind = RDZV_MSG, .now_us = now_us, .conn = conn, .msg = &m});
+}
+
 /* `n` runs of `nodes` each, on connections from `conn` on; returns how many got
  * in. */
 static int open_runs(int conn, int n, int nodes)
@@ -207,8 +220,7 @@ START_TEST(test_room_an_end_is_not_forgotten_for_who_is_refused)
                         .leave = {.all = 1, .signal = 2}};
     step(&(struct rdzv_event){
         .kind = RDZV_MSG, .now_us = now_us, .conn = 10, .msg = &leave});
-    step(&(struct rdzv_event){
-        .kind = RDZV_CLOSED, .now_us = now_us, .conn = 10, .orderly = true});
+    farewell(10, "over");
     ck_assert(join(11, "one", 2, 2) && join(12, "one", 2, 2));
     ck_assert(join(13, "two", 1, 1) && heard[13].world);
     ck_assert(!join(0, "ours", 1, 1));
@@ -227,10 +239,9 @@ START_TEST(test_room_what_is_over_is_counted_no_more)
         struct msg done = {.kind = MSG_KIND_done, .done.round = 1};
         step(&(struct rdzv_event){
             .kind = RDZV_MSG, .now_us = now_us, .conn = conn, .msg = &done});
-        step(&(struct rdzv_event){.kind = RDZV_CLOSED,
-                                  .now_us = now_us,
-                                  .conn = conn,
-                                  .orderly = true});
+        char run[32];
+        (void)snprintf(run, sizeof(run), "run%d", conn);
+        farewell(conn, run);
         ck_assert_int_eq(rdzv_nodes(rdzv), 0);
     }
 }

@@ -15,7 +15,9 @@
 
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
+#include "rendezvous/net/farewell_frame.h"
 #include "rendezvous/net/listener.h"
+#include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 #include "tests/lib/key_of.h"
 #include "tests/lib/suite.h"
@@ -327,6 +329,96 @@ START_TEST(test_fin_needs_the_farewell)
 }
 END_TEST
 
+/* -- a farewell in plain text ---------------------------------------------- */
+
+enum said {
+    SAID_GENUINE,
+    SAID_ALTERED,
+    SAID_BY_A_STRANGER,
+    SAID_SOMETHING_ELSE,
+    SAID_IN_PIECES,
+    SAID,
+};
+
+static int farewells;
+
+static void on_farewell(void *ctx, struct conn *c, const struct msg *m)
+{
+    struct side *side = ctx;
+    side->conn = NULL;
+    farewells += m->kind == MSG_KIND_farewell && m->farewell.epoch == 7;
+    conn_finish(c); /* which is the answer */
+}
+
+static const struct conn_handler farewell_handler = {.on_msg = on_farewell,
+                                                     .on_closed = on_closed};
+
+static size_t make_said(enum said how, uint8_t bytes[4096])
+{
+    struct msg_farewell f = {.version = MSG_VERSION, .epoch = 7};
+    struct tls_key *key = how == SAID_BY_A_STRANGER ? NULL : w.keys[0];
+    msg_set(f.run, "r");
+    msg_set(f.agent, "fedcba9876543210fedcba9876543210");
+    size_t len = farewell_frame(&f, key, bytes, 4096);
+    ck_assert_uint_gt(len, FRAME_HELLO_LEN);
+    if (how == SAID_ALTERED) { /* the epoch */
+        uint8_t *at = memmem(bytes, len, "\"epoch\":7", 9);
+        ck_assert_ptr_nonnull(at);
+        at[8] = '8';
+    }
+    if (how == SAID_SOMETHING_ELSE) {
+        struct buf b;
+        struct msg m = {.kind = MSG_KIND_beat, .beat.seq = 7};
+        char json[200];
+        int n = msg_encode(&m, json, sizeof(json));
+        buf_init(&b, 4096);
+        ck_assert_int_eq(buf_put(&b, FRAME_HELLO, FRAME_HELLO_LEN), 0);
+        ck_assert_int_eq(frame_put(&b, json, (size_t)n), 0);
+        len = buf_len(&b);
+        memcpy(bytes, buf_head(&b), len);
+        buf_free(&b);
+    }
+    return len;
+}
+
+static void run_for_a_while(void)
+{
+    for (int i = 0; i < 100; i++) {
+        (void)uv_run(&w.loop, UV_RUN_NOWAIT);
+        (void)usleep(1000);
+    }
+}
+
+/* What a guard says, which has neither the token nor TLS, is heard if who made
+ * it had the token; anything else in plain text is turned away. */
+START_TEST(test_farewell_in_plain_text_proves_itself)
+{
+    uint8_t bytes[4096];
+    char answer[4096] = "";
+    struct sockaddr_in at = open_world(token, token);
+    farewells = 0;
+    w.accepts = &farewell_handler;
+    size_t len = make_said((enum said)_i, bytes);
+    size_t first = _i == SAID_IN_PIECES ? len / 2 : len;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(send(fd, bytes, first, MSG_NOSIGNAL), (ssize_t)first);
+    run_for_a_while();
+    if (first < len)
+        ck_assert_int_eq(send(fd, bytes + first, len - first, MSG_NOSIGNAL),
+                         (ssize_t)(len - first));
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    run_for_a_while();
+    bool heard = _i == SAID_GENUINE || _i == SAID_IN_PIECES;
+    ck_assert_int_eq(farewells, heard);
+    ssize_t n = recv(fd, answer, sizeof(answer) - 1, 0);
+    ck_assert((n > 0 && memmem(answer, (size_t)n, TOKEN_REQUIRED,
+                               strlen(TOKEN_REQUIRED)) != NULL) == !heard);
+    ck_assert_int_eq(close(fd), 0);
+    close_world();
+}
+END_TEST
+
 #define LEN(a) ((int)(sizeof(a) / sizeof((a)[0])))
 
 int main(void)
@@ -338,6 +430,8 @@ int main(void)
     tcase_add_loop_test(tokens, test_foreign_peer_at_a_port_with_a_token_ends,
                         0, LEN(foreigns));
     tcase_add_loop_test(tokens, test_fin_needs_the_farewell, 0, ENDINGS);
+    tcase_add_loop_test(tokens, test_farewell_in_plain_text_proves_itself, 0,
+                        SAID);
     suite_add_tcase(s, tokens);
     return suite_run(s);
 }

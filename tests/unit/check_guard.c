@@ -2,6 +2,7 @@
 /* links: tests/lib/fault tests/lib/fault_each */
 /* links: launcher/proc/guard launcher/proc/janitor launcher/proc/tree */
 /* links: launcher/proc/procfs launcher/proc/pidfd launcher/proc/cgroup */
+/* links: launcher/proc/farewell_page */
 /* links: rendezvous/base/signals_name rendezvous/base/open_files */
 /* links: rendezvous/base/err rendezvous/base/log rendezvous/base/mono */
 /* links: rendezvous/base/rng rendezvous/base/utf8 rendezvous/base/buf TLS */
@@ -26,6 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/proc/farewell_page.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/janitor.h"
 #include "launcher/proc/pidfd.h"
@@ -75,6 +77,20 @@ static bool has(const struct fault_run *r, const char *text)
     return strstr(r->err, text) != NULL;
 }
 
+/* "bye" is said to these ports of this host; 0: to nobody. */
+static void leave_word(const int *ports, int n)
+{
+    struct farewell_page page = {.len = 3, .bytes = "bye", .n_places = n};
+    for (int i = 0; i < n; i++) {
+        struct sockaddr_in at = {.sin_family = AF_INET,
+                                 .sin_port = htons((uint16_t)ports[i]),
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        if (ports[i] > 0)
+            memcpy(&page.places[i], &at, sizeof(at));
+    }
+    farewell_page_write(&page);
+}
+
 /* Its own status, or it said that it cannot begin. */
 static void judge(const struct fault_run *r, void *ctx)
 {
@@ -99,20 +115,17 @@ static void judge(const struct fault_run *r, void *ctx)
 
 static int run_ending(void *ctx)
 {
-    int conn[2];
+    static const int nobody = 1; /* a port */
     pid_t pids[2];
     (void)ctx;
     log_init("ddprun");
     (void)pidfd_works();
     int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), NULL);
     fault_hold(true);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, conn) != 0)
-        abort();
     start_workers(pids);
     fault_hold(false);
     janitor_folder(JANITOR_TEMPORARY, "/nowhere");
-    guard_hold(guard_fd, 0, conn[0], (const uint8_t *)"bye", 3);
-    guard_hold(guard_fd, GUARD_CONNS - 1, conn[0], (const uint8_t *)"bye", 3);
+    leave_word(&nobody, 1);
     guard_lease(guard_fd, mono_now_us() + 60 * MONO_S);
     guard_wait();
     guard_lease(guard_fd, mono_now_us() + 30 * MONO_S);
@@ -198,62 +211,109 @@ END_TEST
 
 /* -- farewells ------------------------------------------------------------- */
 
-/* Each connection that the guard holds ends with its own farewell; one that
- * took the place of another is said alone. */
-static int run_with_witnesses(void *ctx)
+/* A server of this test's; *port: where. */
+static int listen_here(int *port)
 {
-    int *fds = ctx;
-    log_init("ddprun");
-    int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), NULL);
-    guard_hold(guard_fd, 0, fds[0], (const uint8_t *)"old", 3);
-    guard_hold(guard_fd, 0, fds[1], (const uint8_t *)"agent", 5);
-    guard_hold(guard_fd, 1, fds[2], (const uint8_t *)"one", 3);
-    guard_hold(guard_fd, 2, fds[3], (const uint8_t *)"two", 3);
-    for (int i = 0; i < 4; i++)
-        (void)close(fds[i]);
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(fd, 4), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    *port = ntohs(at.sin_port);
+    return fd;
+}
+
+/* Reads up to the end of the next connection; what it got. NULL: there was none
+ * in so many ms. */
+static const char *server_got(int listener, int ms)
+{
+    static char text[64];
+    struct pollfd p = {.fd = listener, .events = POLLIN};
+    size_t len = 0;
+    ssize_t n;
+    if (poll(&p, 1, ms) != 1)
+        return NULL;
+    int fd = accept(listener, NULL, NULL);
+    ck_assert_int_ge(fd, 0);
+    while ((n = recv(fd, text + len, sizeof(text) - 1 - len, 0)) > 0)
+        len += (size_t)n;
+    ck_assert_int_eq(n, 0);
+    ck_assert_int_eq(close(fd), 0); /* which is the answer */
+    text[len] = '\0';
+    return text;
+}
+
+static int wait_for(pid_t pid)
+{
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+#define PLACES 3
+
+/* A launch whose agent ends, or is killed together with its guard. */
+static pid_t launch(const int *ports, bool killed)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid != 0)
+        return pid;
+    pid_t guard = getpid(), pids[2];
+    (void)guard_split(0, NULL);
+    start_workers(pids);
+    leave_word(ports, PLACES);
+    if (killed) {
+        (void)kill(guard, SIGKILL);
+        (void)kill(getpid(), SIGKILL);
+    }
     _exit(STATUS);
 }
 
-static void ends_with(int fd, const char *farewell)
+/* If the first place is none or does not answer the others are told as well. It
+ * is the guard who says it; the janitor if both others were killed. */
+START_TEST(test_farewell_is_said_where_it_is_heard)
 {
-    char all[64] = "";
-    size_t got = 0;
-    ssize_t n;
-    while ((n = read(fd, all + got, sizeof(all) - 1 - got)) > 0)
-        got += (size_t)n;
-    ck_assert_int_eq(n, 0);
-    ck_assert_str_eq(all, farewell);
+    int ports[PLACES], fds[PLACES];
+    bool killed = _i % 2 == 1, first = _i < 2;
+    for (int i = 0; i < PLACES; i++)
+        fds[i] = listen_here(&ports[i]);
+    if (!first)
+        ports[0] = 0;
+    pid_t pid = launch(ports, killed);
+    if (first)
+        ck_assert_str_eq(server_got(fds[0], PATIENCE), "bye");
+    for (int i = 1; i < PLACES; i++) {
+        const char *got = server_got(fds[i], first ? 500 : PATIENCE);
+        ck_assert(first ? got == NULL : got != NULL && strcmp(got, "bye") == 0);
+    }
+    int status = wait_for(pid);
+    ck_assert(killed ? WIFSIGNALED(status) : WEXITSTATUS(status) == STATUS);
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
 }
+END_TEST
 
-START_TEST(test_guard_says_farewell_on_all_that_it_holds)
+/* The first place takes the connection and does not answer. */
+START_TEST(test_farewell_that_is_not_answered_is_said_elsewhere)
 {
-    int ours[4], theirs[4], pair[2], status;
-    static const char *const farewells[] = {"", "agent", "one", "two"};
-    for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(
-            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-        ours[i] = pair[0];
-        theirs[i] = pair[1];
-    }
-    pid_t pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        for (int i = 0; i < 4; i++)
-            (void)close(ours[i]);
-        _exit(run_with_witnesses(theirs));
-    }
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(close(theirs[i]), 0);
-    for (int i = 0; i < 4; i++)
-        ends_with(ours[i], farewells[i]);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == STATUS);
+    int ports[PLACES] = {0}, fds[2];
+    for (int i = 0; i < 2; i++)
+        fds[i] = listen_here(&ports[i]);
+    pid_t pid = launch(ports, false);
+    ck_assert_str_eq(server_got(fds[1], PATIENCE), "bye");
+    ck_assert_int_eq(WEXITSTATUS(wait_for(pid)), STATUS);
+    ck_assert_str_eq(server_got(fds[0], PATIENCE), "bye");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(close(fds[i]), 0);
 }
 END_TEST
 
 /* -- the end --------------------------------------------------------------- */
 
-/* On the connection that the guard has let go of. */
 static int told_fd;
 
 static void tell_end(int status, uint64_t signals)
@@ -262,25 +322,32 @@ static void tell_end(int status, uint64_t signals)
                   (unsigned long long)signals);
 }
 
-/* The guard's last act comes when the agent is dead and its peers know, and it
- * hears of the signals that came. */
+static void ends_with(int fd, const char *want)
+{
+    char all[64] = "";
+    size_t got = 0;
+    ssize_t n;
+    while ((n = read(fd, all + got, sizeof(all) - 1 - got)) > 0)
+        got += (size_t)n;
+    ck_assert_int_eq(n, 0);
+    ck_assert_str_eq(all, want);
+}
+
+/* The guard's last act comes when the agent is dead, and it hears of the
+ * signals that came. */
 START_TEST(test_guard_calls_back_at_the_end)
 {
-    int told[2], held[2], status;
+    int told[2], status;
     char want[64];
     ck_assert_int_eq(pipe(told), 0);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, held),
-                     0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         struct guard_msg msg;
         (void)close(told[0]);
-        (void)close(held[0]);
         told_fd = told[1];
         pid_t guard = getpid();
         int guard_fd = guard_split(SIGNALS_BIT(SIGTERM), tell_end);
-        guard_hold(guard_fd, 0, held[1], (const uint8_t *)"bye", 3);
         (void)kill(guard, SIGTERM);
         (void)kill(guard, SIGUSR1);
         for (int i = 0; i < 2; i++)
@@ -288,8 +355,6 @@ START_TEST(test_guard_calls_back_at_the_end)
         _exit(STATUS);
     }
     ck_assert_int_eq(close(told[1]), 0);
-    ck_assert_int_eq(close(held[1]), 0);
-    ends_with(held[0], "bye");
     (void)snprintf(
         want, sizeof(want), "status %d signals %llx", STATUS,
         (unsigned long long)(SIGNALS_BIT(SIGTERM) | SIGNALS_BIT(SIGUSR1)));
@@ -415,51 +480,19 @@ START_TEST(test_guard_says_at_once_that_it_may_not_kill_workers)
 }
 END_TEST
 
-/* The server, which is this test: it takes up the connection when the launch
- * has ended, however that was. */
-static int listen_here(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-    ck_assert_int_eq(listen(fd, 1), 0);
-    return fd;
-}
-
-/* Reads up to the end. What the server got, and how that ended. */
-static void server_got(int listener, const char *want, int want_errno)
-{
-    char text[64] = "";
-    size_t len = 0;
-    ssize_t n;
-    int fd = accept(listener, NULL, NULL);
-    ck_assert_int_ge(fd, 0);
-    while ((n = recv(fd, text + len, sizeof(text) - 1 - len, 0)) > 0)
-        len += (size_t)n;
-    int ended = n == 0 ? 0 : errno;
-    ck_assert_int_eq(close(fd), 0);
-    ck_assert_str_eq(text, want);
-    ck_assert_int_eq(ended, want_errno);
-}
+struct heard_at {
+    int listener, port;
+};
 
 static int run_connected(void *ctx)
 {
-    struct sockaddr_in at;
-    socklen_t len = sizeof(at);
+    const struct heard_at *at = ctx;
     pid_t pids[2];
-    const int *listener = ctx;
     log_init("ddprun");
     (void)pidfd_works();
-    int guard_fd = guard_split(0, NULL);
+    (void)guard_split(0, NULL);
     fault_hold(true);
-    int conn = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (getsockname(*listener, (struct sockaddr *)&at, &len) != 0 ||
-        connect(conn, (struct sockaddr *)&at, len) != 0)
-        abort();
-    guard_hold(guard_fd, 0, conn, (const uint8_t *)"farewell", 8);
-    (void)close(conn);
+    leave_word(&at->port, 1);
     start_workers(pids);
     (void)kill(getppid(), SIGKILL); /* the janitor, which could kill them */
     _exit(STATUS);
@@ -467,33 +500,33 @@ static int run_connected(void *ctx)
 
 static void judge_farewell(const struct fault_run *r, void *ctx)
 {
-    const int *listener = ctx;
+    const struct heard_at *at = ctx;
     ck_assert_int_eq(fault_ended(r), STATUS);
-    server_got(*listener, "farewell", 0);
+    ck_assert_str_eq(server_got(at->listener, PATIENCE), "bye");
 }
 
 static void judge_left(const struct fault_run *r, void *ctx)
 {
-    const int *listener = ctx;
+    const struct heard_at *at = ctx;
     ck_assert_msg(!r->late && r->left == 2 && WIFEXITED(r->status),
                   "late %d, left %d, status %#x: %s", r->late, r->left,
                   (unsigned)r->status, r->err);
     ck_assert_int_eq(WEXITSTATUS(r->status), STATUS);
     ck_assert_msg(has(r, "cannot kill 2 processes of this run; ps shows why"),
                   "%s", r->err);
-    server_got(*listener, "", ECONNRESET);
+    ck_assert_ptr_null(server_got(at->listener, 0));
 }
 
 /* The server hears that all is dead only if it is. */
-START_TEST(test_guard_resets_the_connection_if_something_lives)
+START_TEST(test_farewell_is_not_said_if_something_lives)
 {
-    int listener = listen_here();
-    fault_one("guard", "", run_connected, judge_farewell, &listener);
+    struct heard_at at;
+    at.listener = listen_here(&at.port);
+    fault_one("guard", "", run_connected, judge_farewell, &at);
     int64_t began_us = mono_now_us();
-    fault_one("guard", "guard:kill:1+:EPERM", run_connected, judge_left,
-              &listener);
+    fault_one("guard", "guard:kill:1+:EPERM", run_connected, judge_left, &at);
     ck_assert_int_lt(mono_now_us() - began_us, suite_room_us(AT_ONCE_US));
-    ck_assert_int_eq(close(listener), 0);
+    ck_assert_int_eq(close(at.listener), 0);
 }
 END_TEST
 
@@ -503,10 +536,11 @@ int main(void)
     TCase *tc = fault_case(suite, "slow", 60);
     tcase_add_loop_test(tc, test_guard_ends_what_the_agent_left, 0, 4);
     tcase_add_test(tc, test_janitor_ends_what_guard_and_agent_left);
-    tcase_add_test(tc, test_guard_says_farewell_on_all_that_it_holds);
+    tcase_add_loop_test(tc, test_farewell_is_said_where_it_is_heard, 0, 4);
+    tcase_add_test(tc, test_farewell_that_is_not_answered_is_said_elsewhere);
     tcase_add_test(tc, test_guard_calls_back_at_the_end);
     tcase_add_test(tc, test_guard_kills_the_workers_of_a_frozen_agent);
     tcase_add_test(tc, test_guard_says_at_once_that_it_may_not_kill_workers);
-    tcase_add_test(tc, test_guard_resets_the_connection_if_something_lives);
+    tcase_add_test(tc, test_farewell_is_not_said_if_something_lives);
     return suite_run(suite);
 }

@@ -351,8 +351,12 @@ END_TEST
 /* The node is gone, and is not waited for. */
 static void leave(int conn)
 {
-    step(&(struct rdzv_event){
-        .kind = RDZV_CLOSED, .conn = conn, .orderly = true});
+    struct msg m = {.kind = MSG_KIND_farewell,
+                    .farewell = {.version = MSG_VERSION, .group_rank = -1}};
+    msg_set(m.farewell.run, like.run);
+    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", conn);
+    step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = conn});
+    step(&(struct rdzv_event){.kind = RDZV_MSG, .conn = conn, .msg = &m});
 }
 
 /* Steps of a document, of which the rest is to come. */

@@ -469,7 +469,7 @@ END_TEST
 
 START_TEST(test_rdzv_end_of_an_unknown_connection_is_nothing)
 {
-    closed(5, true);
+    closed(5, false);
     ck_assert_str_eq(said, "");
 }
 END_TEST

@@ -1,9 +1,8 @@
 /* links: tests/unit/voter_hand tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * Runs with failover that another server has (serves, moved), and witnesses,
- * whose farewell proves that a host is dead, and last words, which tell what an
- * agent that is dead had accepted.
+ * Runs with failover that another server has (serves, moved), and farewells,
+ * which prove that a node is dead and tell what it had accepted.
  */
 #include <check.h>
 #include <stdio.h>
@@ -32,17 +31,6 @@ static void serves(int64_t epoch, const char *addr)
     say(teller, &m);
 }
 
-static void witness_of(int i)
-{
-    struct msg m = {.kind = MSG_KIND_witness};
-    m.witness.version = MSG_VERSION;
-    msg_set(m.witness.run, "r");
-    msg_set(m.witness.instance, instance);
-    msg_set(m.witness.agent, voter_id(i));
-    msg_set(m.witness.epoch_id, "00000000000000e1"); /* server 1 */
-    say(OTHER, &m);
-}
-
 static int64_t round_and_instance(int n, int min, int max)
 {
     int64_t round = round_of(n, min, max);
@@ -59,16 +47,6 @@ static void served_there(int64_t epoch)
     round_and_instance(3, 2, 3);
     serve(2);
     serves(epoch, THERE);
-}
-
-/* n nodes run; a new server here has a witness of agent i. Returns the round.
- */
-static int64_t witnessed(int n, int i)
-{
-    int64_t round = round_and_instance(n, n - 1, n);
-    serve(2);
-    witness_of(i);
-    return round;
 }
 
 /* -- serves, moved --------------------------------------------------------- */
@@ -480,26 +458,36 @@ START_TEST(test_look_of_one_connection_counts_once)
 }
 END_TEST
 
-/* -- witnesses ------------------------------------------------------------- */
+/* -- farewells ------------------------------------------------------------- */
 
-/* The lost member's lease is not waited for. */
-START_TEST(test_witness_farewell_saves_the_wait)
+static void say_farewell(int i)
 {
-    int64_t before = witnessed(3, 2);
+    struct msg m = last_word(i);
+    say(GUARDS, &m);
+}
+
+/* AUTHORITY 2.4b. The lost member's lease is not waited for; but a connection
+ * that ends, however, is no farewell. */
+START_TEST(test_farewell_saves_the_wait)
+{
+    int64_t before = round_and_instance(3, 2, 3);
+    serve(2);
     come_all(0, 1);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(newest_round(), before);
-    closed(OTHER, _i == 0);
+    if (_i == 0)
+        dies(2);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(newest_round(), before + (_i == 0));
 }
 END_TEST
 
 /* It is known already when the members come. */
-START_TEST(test_witness_farewell_is_kept_for_the_members)
+START_TEST(test_farewell_is_kept_for_the_members)
 {
-    int64_t before = witnessed(3, 2);
-    closed(OTHER, true);
+    int64_t before = round_and_instance(3, 2, 3);
+    serve(2);
+    say_farewell(2);
     come_all(0, 1);
     goes_on(200 * MONO_MS);
     ck_assert_int_eq(newest_round(), before + 1);
@@ -507,153 +495,141 @@ START_TEST(test_witness_farewell_is_kept_for_the_members)
 }
 END_TEST
 
-/* Of another instance it proves nothing. */
-START_TEST(test_witness_of_another_instance_proves_nothing)
+/* Of another instance, of another run or version, or of one that never voted it
+ * strikes nobody. */
+START_TEST(test_farewell_of_something_else_says_nothing)
 {
-    int64_t before = round_and_instance(3, 2, 3);
+    int64_t before = round_and_instance(2, 1, 2);
+    struct msg m = last_word(0);
     serve(2);
-    msg_set(instance, ANOTHER_INSTANCE);
-    witness_of(2);
-    closed(OTHER, true);
-    come_all(0, 1);
-    goes_on(200 * MONO_MS);
+    if (_i == 0)
+        msg_set_name(m.farewell.instance, ANOTHER_INSTANCE);
+    else if (_i == 1)
+        msg_set(m.farewell.run, "another");
+    else if (_i == 2)
+        m.farewell.version++;
+    else
+        m.farewell.epoch = 0;
+    say(GUARDS, &m);
+    come(1);
+    goes_on(HEARTBEAT / 2);
+    ck_assert_int_eq(voters[1].promised.count, 1);
     ck_assert_int_eq(newest_round(), before);
 }
 END_TEST
 
-/* Two voters, and the serving host is dead: one is enough, also while it stops
- * its workers: no other round begins before it is ready. */
-START_TEST(test_witness_lets_one_of_two_go_on)
-{
-    int64_t before = witnessed(2, 0);
-    voters[1].runs = _i < 2;
-    come(1);
-    ck_assert_int_eq(voters[1].promised.count, 1);
-    closed(OTHER, _i != 1);
-    goes_on(300 * MONO_MS);
-    ck_assert_int_eq(voters[1].promised.count, _i != 1 ? 2 : 1);
-    ck_assert_int_eq(newest_round(), before + (_i != 1));
-}
-END_TEST
-
-/* But not if its lease is over: the server may have gone on without it. */
-START_TEST(test_witness_is_not_enough_once_the_lease_is_over)
-{
-    witnessed(2, 0);
-    closed(OTHER, true);
-    now_us += 2 * HEARTBEAT;
-    voters[1].runs = false;
-    come(1);
-    goes_on(HEARTBEAT);
-    ck_assert_int_eq(voters[1].promised.count, 1);
-    ck_assert_int_eq(running(), 0);
-}
-END_TEST
-
-/* Found by the simulator: nor if its lease is a long one, and a short one would
- * be over. The other one may have ended the run, which waits no longer. */
-START_TEST(test_witness_is_not_enough_once_a_short_lease_would_be_over)
-{
-    round_and_instance(2, 2, 2);
-    goes_on(2 * HEARTBEAT);
-    ck_assert_int_gt(voters[1].lease_until_us, now_us + 20 * MONO_S);
-    serve(2);
-    witness_of(0);
-    closed(OTHER, true);
-    now_us += _i == 0 ? HEARTBEAT * 6 / 10 : HEARTBEAT;
-    come(1);
-    goes_on(HEARTBEAT / 2);
-    ck_assert_int_eq(voters[1].promised.count, _i == 0 ? 2 : 1);
-}
-END_TEST
-
-/* Nor if it has stopped its workers, and waits for another round, which may
- * have begun without it. */
-START_TEST(test_witness_is_not_enough_for_one_that_is_ready)
-{
-    round_and_instance(2, 1, 2);
-    serve(2);
-    witness_of(0);
-    closed(OTHER, true);
-    voters[0].runs = voters[1].runs = false;
-    voters[1].ready = true;
-    come(1);
-    goes_on(HEARTBEAT / 2);
-    ck_assert_int_eq(voters[1].promised.count, 1);
-    ck_assert_int_eq(running(), 0);
-}
-END_TEST
-
-/* -- last words ------------------------------------------------------------ */
-
-/* Agent `by` says that agent i is dead, and had accepted that round last. */
-static void last_word(int by, int i, int64_t round)
-{
-    struct msg m = {.kind = MSG_KIND_dead};
-    msg_set(m.dead.agent, voter_id(i));
-    msg_set(m.dead.name, "n");
-    msg_set(m.dead.instance, instance);
-    m.dead.voted = round;
-    m.dead.voted_epoch = voters[i].accepted.epoch;
-    msg_set(m.dead.voted_epoch_id, voters[i].accepted.epoch_id);
-    say(by, &m);
-}
-
-/* Both leases are over when the launcher of one of two is started again: what
- * the dead one had accepted lets the other one go on, with the new one, and
- * nothing more is waited for. Whoever of them comes first. */
-START_TEST(test_last_word_lets_one_of_two_go_on)
-{
-    int64_t before = round_and_instance(2, 1 + _i, 2);
-    serve(2);
-    now_us += 2 * HEARTBEAT;
-    voters[0].runs = voters[1].runs = false;
-    if (_i == 0)
-        come(1);
-    come(4);
-    if (_i == 1) {
-        last_word(4, 0, before); /* of a round that nobody has told of */
-        come(1);
-        ck_assert(told(4, "waiting")); /* it is asked again */
-    }
-    goes_on(HEARTBEAT / 2);
-    ck_assert_int_eq(voters[1].promised.count, 1);
-    last_word(4, 0, before);
-    goes_on(300 * MONO_MS);
-    ck_assert_int_eq(voters[1].promised.count, 2);
-    ck_assert_int_eq(newest_round(), before + 1);
-    ck_assert_int_eq(running(), 2);
-}
-END_TEST
-
-/* Of another instance, of a newer round, or of no vote it says nothing. */
-START_TEST(test_last_word_that_says_nothing)
+/* AUTHORITY 2.2, 2.6. Two voters, and the serving host is dead: one is more
+ * than half of the living. Whether it runs its workers, stops them, or its
+ * lease is over; whether it comes before the farewell or after. */
+START_TEST(test_farewell_lets_one_of_two_go_on)
 {
     int64_t before = round_and_instance(2, 1, 2);
     serve(2);
+    if (_i % 3 == 2)
+        now_us += 2 * HEARTBEAT;
+    voters[0].runs = false;
+    voters[1].runs = _i % 3 == 0;
+    if (_i >= 3)
+        say_farewell(0);
     come(1);
-    come(4);
-    if (_i == 0)
-        msg_set(instance, ANOTHER_INSTANCE);
-    last_word(4, 0, _i == 0 ? before : _i == 1 ? before + 1 : 0);
-    goes_on(HEARTBEAT / 2);
-    ck_assert_int_eq(voters[1].promised.count, 1);
-    ck_assert_int_eq(newest_round(), before);
+    if (_i < 3) {
+        goes_on(HEARTBEAT / 2);
+        ck_assert_int_eq(voters[1].promised.count, 1);
+        say_farewell(0);
+    }
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(voters[1].promised.count, 2);
+    ck_assert_int_eq(newest_round(), before + 1);
+    ck_assert_int_eq(running(), 1);
 }
 END_TEST
 
-/* A server that has a majority already does not wait for the lease. */
-START_TEST(test_last_word_saves_the_wait)
+/* AUTHORITY 2.2, its bracket (schedule s3): the dead one had accepted a round
+ * that may be in force or not, and every voter of the round before is struck:
+ * nobody is elected. */
+START_TEST(test_farewell_of_all_that_voted_before_elects_nobody)
 {
-    int64_t before = round_and_instance(3, 2, 3);
+    round_and_instance(2, 1, 2);
+    struct msg m = last_word(0);
     serve(2);
-    come_all(0, 1);
-    goes_on(200 * MONO_MS);
-    ck_assert_int_eq(newest_round(), before);
-    come(4);
-    last_word(4, 2, before);
-    goes_on(200 * MONO_MS);
-    ck_assert_int_eq(newest_round(), before + 1);
+    m.farewell.round++;
+    msg_set(m.farewell.voters, voter_ids("01"));
+    msg_set(m.farewell.before, voter_ids("0"));
+    say(GUARDS, &m);
+    voters[1].runs = false;
+    come(1);
+    goes_on(5 * HEARTBEAT);
+    ck_assert_int_eq(voters[1].promised.count, 1);
+    ck_assert_int_eq(running(), 0);
+}
+END_TEST
+
+/* AUTHORITY 2.6: what it had accepted counts as told. It alone had heard of the
+ * round of 0, 1 and 2, which its leader may have put in force: 1 and 2 are
+ * asked for it, not 1 alone. */
+START_TEST(test_farewell_tells_of_a_round_that_others_do_not_know)
+{
+    round_and_instance(2, 1, 3);
+    struct msg m = last_word(0);
+    serve(2);
+    m.farewell.round++;
+    m.farewell.group_world = 3;
+    msg_set(m.farewell.voters, voter_ids("012"));
+    msg_set(m.farewell.before, voter_ids("01"));
+    say(GUARDS, &m);
+    come(1);
+    goes_on(HEARTBEAT);
+    ck_assert_int_eq(voters[1].promised.count, 1); /* 1 of 2 */
+    come(2);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* AUTHORITY 2.6 (schedule s4): the dead one had promised a later server, which
+ * need not meet half of fewer voters: this one is in office no more. */
+START_TEST(test_farewell_of_a_higher_promise_ends_the_office)
+{
+    round_and_instance(3, 1, 3);
+    voters[0].silent = voters[1].silent = true;
+    struct msg m = last_word(2);
+    m.farewell.epoch += 3;
+    msg_set(m.farewell.epoch_id, ELSEWHERE);
+    say(GUARDS, &m);
+    ck_assert(noted("outdated"));
+    ck_assert(told(0, "drop") && told(1, "drop"));
+}
+END_TEST
+
+/* AUTHORITY 2.3 (schedule s15): an accept of a voter that is struck since
+ * counts no more. */
+START_TEST(test_farewell_takes_an_accept_back)
+{
+    propose_to_three(3);
+    accepts(0, 1);
+    accepts(1, 1);
+    struct msg m = make_farewell(1);
+    m.farewell.epoch = 1;
+    msg_set(m.farewell.epoch_id, server_id);
+    say(GUARDS, &m);
+    accepts(2, 1);
+    ck_assert(!noted("sealed"));
+}
+END_TEST
+
+/* An end that it held is said again by the next server. */
+START_TEST(test_farewell_tells_of_the_end)
+{
+    round_and_instance(2, 1, 2);
+    was_told_to_end(0, 7);
+    struct msg m = last_word(0);
+    serve(2);
+    say(GUARDS, &m);
+    voters[1].runs = false;
+    come(1);
+    goes_on(300 * MONO_MS);
+    ck_assert_int_eq(last[1].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[1].end.status, 7);
 }
 END_TEST
 
@@ -682,16 +658,15 @@ int main(void)
         {test_look_is_answered_by_who_does_not_lead, 3},
         {test_look_counts_who_looks, 1},
         {test_look_of_one_connection_counts_once, 1},
-        {test_witness_farewell_saves_the_wait, 2},
-        {test_witness_farewell_is_kept_for_the_members, 1},
-        {test_witness_of_another_instance_proves_nothing, 1},
-        {test_witness_lets_one_of_two_go_on, 3},
-        {test_witness_is_not_enough_once_the_lease_is_over, 1},
-        {test_witness_is_not_enough_once_a_short_lease_would_be_over, 2},
-        {test_witness_is_not_enough_for_one_that_is_ready, 1},
-        {test_last_word_lets_one_of_two_go_on, 2},
-        {test_last_word_that_says_nothing, 3},
-        {test_last_word_saves_the_wait, 1},
+        {test_farewell_saves_the_wait, 2},
+        {test_farewell_is_kept_for_the_members, 1},
+        {test_farewell_of_something_else_says_nothing, 4},
+        {test_farewell_lets_one_of_two_go_on, 6},
+        {test_farewell_of_all_that_voted_before_elects_nobody, 1},
+        {test_farewell_tells_of_a_round_that_others_do_not_know, 1},
+        {test_farewell_of_a_higher_promise_ends_the_office, 1},
+        {test_farewell_takes_an_accept_back, 1},
+        {test_farewell_tells_of_the_end, 1},
     };
     return hand_main("rdzv_moved", tests, HAND_LEN(tests));
 }

@@ -185,9 +185,14 @@ START_TEST(test_round_end_names_the_lost_node)
     failed(0, 1, 77);
     ready(0, 1, 1, "0=-15 1=77 ");
     ck_assert_int_eq(end.status, -1);
-    if (_i == 0)
-        step((struct rdzv_event){
-            .kind = RDZV_CLOSED, .conn = 1, .orderly = true});
+    if (_i == 0) {
+        struct msg m = {.kind = MSG_KIND_farewell,
+                        .farewell = {.version = MSG_VERSION, .group_rank = -1}};
+        msg_set(m.farewell.run, "r");
+        (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", 1);
+        step((struct rdzv_event){.kind = RDZV_CLOSED, .conn = 1});
+        say(1, &m);
+    }
     for (int i = 0; i < 60 && end.status < 0; i++) {
         struct msg beat = {.kind = MSG_KIND_beat, .beat.seq = i + 1};
         now_us += 200 * MONO_MS;

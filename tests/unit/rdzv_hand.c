@@ -86,18 +86,25 @@ static void emit(void *ctx, const struct rdzv_action *a)
     }
 }
 
+/* What the agents said that came last on each connection. */
+static struct msg_join joined[CONNS];
+static bool goes_on; /* what is told next belongs to what was told */
+
 void step(const struct rdzv_event *ev)
 {
     struct rdzv_event now = *ev;
     struct rdzv_actions out = {.emit = emit};
     now.now_us = now_us;
-    said[0] = notes[0] = '\0';
+    if (!goes_on)
+        said[0] = notes[0] = '\0';
     rdzv_step(rdzv, &now, &out);
     rdzv_check(rdzv);
 }
 
 void say(int conn, const struct msg *m)
 {
+    if (m->kind == MSG_KIND_join)
+        joined[conn] = m->join;
     step(&(struct rdzv_event){.kind = RDZV_MSG,
                               .conn = conn,
                               .msg = m,
@@ -125,10 +132,26 @@ void pass(int64_t us)
     tick(0);
 }
 
-void closed(int conn, bool orderly)
+/* Of one that has no vote. */
+struct msg make_farewell(int conn)
 {
-    step(&(struct rdzv_event){
-        .kind = RDZV_CLOSED, .conn = conn, .orderly = orderly});
+    struct msg m = {.kind = MSG_KIND_farewell};
+    m.farewell.version = MSG_VERSION;
+    m.farewell.group_rank = -1;
+    msg_set(m.farewell.run, joined[conn].run);
+    msg_set(m.farewell.agent, joined[conn].agent);
+    msg_set(m.farewell.name, joined[conn].name);
+    return m;
+}
+
+void closed(int conn, bool farewell)
+{
+    struct msg m = make_farewell(conn);
+    step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = conn});
+    goes_on = true;
+    if (farewell)
+        say(GUARDS, &m);
+    goes_on = false;
 }
 
 /* -- what agents say ------------------------------------------------------- */
@@ -277,6 +300,7 @@ void new_server(void)
 static void setup(void)
 {
     rdzv = NULL;
+    memset(joined, 0, sizeof(joined));
     world_of_rejoins = 2;
     members_said[0] = '\0';
     members_pieces = 0;

@@ -35,7 +35,11 @@ void step(const struct rdzv_event *ev); /* at now_us */
 void say(int conn, const struct msg *m);
 void tick(int64_t lag_us);
 void pass(int64_t us); /* runs the clock on, with ticks where the core wants */
-void closed(int conn, bool orderly);
+/* The connection ends; `farewell`: since all of the launcher there is dead, and
+ * its guard has said so. */
+void closed(int conn, bool farewell);
+#define GUARDS (CONNS - 2) /* the connection of the guards */
+struct msg make_farewell(int conn);
 void new_server(void); /* one without memory */
 
 /* The next servers' id, "": runs have no failover; whether launchers serve;

@@ -320,11 +320,48 @@ void breaks(int i)
     answer_all();
 }
 
+/* As agent_record in launcher/agent has it. */
+struct msg last_word(int i)
+{
+    const struct voter *v = &voters[i];
+    struct msg m = make_farewell(i);
+    struct msg_farewell *f = &m.farewell;
+    bool placed = v->pending.round == v->accepted.round;
+    const struct msg_world *w = placed ? &v->pending : &v->holds;
+    bool mine = w->round == v->accepted.round;
+    msg_set(f->run, like.run);
+    msg_set(f->agent, voter_id(i));
+    f->epoch = v->promised.count;
+    msg_set(f->epoch_id, v->promised.id);
+    if (v->accepted.round > 0) {
+        msg_set_name(f->instance, v->accepted.instance);
+        f->round = v->accepted.round;
+        f->round_epoch = v->accepted.epoch;
+        msg_set(f->round_epoch_id, v->accepted.epoch_id);
+        f->group_rank = mine ? w->group_rank : -1;
+        f->group_world = v->accepted.group_world;
+        f->restarts = v->accepted.restarts;
+        msg_set(f->voters, v->accepted.ids);
+        msg_set(f->before, v->accepted.before);
+        f->long_ms = v->long_ms;
+    }
+    f->ended = v->ended;
+    if (v->ended) {
+        f->end_status = v->status;
+        f->end_epoch = v->ended_by.count;
+        msg_set(f->end_epoch_id, v->ended_by.id);
+    }
+    return m;
+}
+
 void dies(int i)
 {
-    voters[i].here = false;
-    closed(i, true);
+    struct msg m = last_word(i);
+    bool here = voters[i].here;
     voters[i] = (struct voter){.heard = -1};
+    if (here)
+        closed(i, false);
+    say(GUARDS, &m);
     answer_all();
 }
 

@@ -59,9 +59,10 @@ void promised_elsewhere(int i, int64_t count);
 void was_told_to_end(int i, int status);
 #define ELSEWHERE "00000000000000ff" /* that server's id */
 
-/* Its connection breaks, or ends with a farewell, and it is no more. */
+/* Its connection breaks; or it is dead, and its guard says farewell. */
 void breaks(int i);
 void dies(int i);
+struct msg last_word(int i); /* the farewell */
 
 /* The server has closed all connections. */
 void all_dropped(void);

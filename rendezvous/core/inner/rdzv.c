@@ -12,6 +12,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join/claim.h"
 #include "rendezvous/core/inner/round/command.h"
+#include "rendezvous/core/inner/join/farewell.h"
 #include "rendezvous/core/inner/join/join.h"
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/last_lease.h"
@@ -26,7 +27,6 @@
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/inner/state/states.h"
 #include "rendezvous/core/inner/join/takeover.h"
-#include "rendezvous/core/inner/join/witness.h"
 
 static void no_memory(void)
 {
@@ -61,8 +61,8 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     r->boots = xcalloc(nodes_max, sizeof(r->boots[0]));
     r->due = due_new(limits->runs_max);
     r->moved = moved_new();
-    r->witnesses = witness_new();
-    if (r->due == NULL || r->moved == NULL || r->witnesses == NULL)
+    r->farewells = farewell_new();
+    if (r->due == NULL || r->moved == NULL || r->farewells == NULL)
         no_memory();
     node_init(r);
     r->lease_check_us = MONO_NEVER;
@@ -98,7 +98,7 @@ void rdzv_del(struct rdzv *r)
     free(r->boots);
     due_del(r->due);
     moved_del(r->moved);
-    witness_del(r->witnesses);
+    farewell_del(r->farewells);
     free(r);
 }
 
@@ -111,28 +111,17 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         handover_closed(r);
         return;
     }
-    if (n == NULL) {
-        witness_closed(r, ev->conn, ev->orderly);
+    if (n == NULL)
         moved_closed(r, ev->conn);
-        return;
-    }
-    /* If our launcher is dead this server is about to end with it. Nothing is
-     * to follow: a server that takes over has to see what it would have seen a
-     * moment before. */
-    if (!ev->orderly || handover_is_ours(r, n)) {
+    else
         node_broke_off(r, n);
-        return;
-    }
-    node_stand(r, n);
-    node_unbind(r, n);
-    node_gone(r, n, "is gone: its launcher ended");
 }
 
 /* A join or an order on a connection that has joined, anything else on one that
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_witness ||
+    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_farewell ||
                  msg_sender(m->kind) == MSG_CTL;
     if (m->kind == MSG_KIND_serves) /* also passed on by a node */
         return m->serves.version != MSG_VERSION ||
@@ -215,12 +204,6 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_bye:
         member_bye(r, run, n);
         return;
-    case MSG_KIND_dead:
-        if (run->failover) /* there the voters are the proof */
-            takeover_last_word(r, run, &m->dead);
-        else
-            member_dead(r, run, n, &m->dead);
-        return;
     case MSG_KIND_voted:
     case MSG_KIND_promise:
     case MSG_KIND_accept:
@@ -229,8 +212,8 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_serves:
         moved_heard(r, ev);
         return;
-    case MSG_KIND_witness:
-        witness_hello(r, ev);
+    case MSG_KIND_farewell:
+        farewell_hear(r, ev);
         return;
     case MSG_KIND_order_drain:
     case MSG_KIND_order_end:
@@ -355,10 +338,10 @@ static void renew_deadlines(struct rdzv *r)
     int i;
     while ((i = due_take_touched(r->due)) >= 0) {
         /* These may touch it again. Of an office that is won now more follows
-         * from a death. */
-        witness_tell(r, &r->runs[i]);
+         * from a farewell. */
+        farewell_tell(r, &r->runs[i]);
         takeover_look(r, &r->runs[i]);
-        witness_tell(r, &r->runs[i]);
+        farewell_tell(r, &r->runs[i]);
         handover_look(r, &r->runs[i]);
         phase_look(r, &r->runs[i]);
         due_set(r->due, i, deadline_of(r, &r->runs[i]));

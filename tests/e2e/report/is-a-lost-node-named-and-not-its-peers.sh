@@ -58,7 +58,7 @@ for machine in a b; do
         sh -c "$work"
 done
 wait_lines 2 . ranks
-kill_node b
+kill_both b
 ends_with 75 a 30
 has 'node lost       b is gone: its launcher ended$' a.err
 

@@ -19,7 +19,7 @@ wait_world 2
 back()
 {
     last=$ROUND
-    kill_node "$1"
+    kill_both "$1"
     end_of "$1"
     sleep 1
     began=$(now_ms)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Two nodes of which one is enough, and the first serves the rendezvous itself.
-# All its processes are killed, which its guard or the kernel tells the other
-# one: does that go on alone at once? The two are cut off from each other instead,
+# Guard and agent there are killed, and the janitor says farewell for them: does
+# the other one go on alone at once? The two are cut off from each other instead,
 # so that both live: does the one that serves go on alone and the other one wait,
 # and are both in one round again when the cable is mended?
 # limit: 90
@@ -23,7 +23,7 @@ careful_worker
 network a b
 both killed
 began=$(now_ms)
-kill_node a
+kill_both a
 wait_world 1 1
 measured "host of two killed: the other runs alone after" \
     "$(took_to "$ROUND") ms"

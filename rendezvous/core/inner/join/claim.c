@@ -303,16 +303,22 @@ struct told {
 
 /* False: it makes no sense. */
 static bool
-read_voted(const struct run *run, const struct msg_voted *v, struct told *told)
+read_sets(const struct run *run, const struct msg_voted *v, struct told *told)
 {
     told->epoch = epoch_make(v->epoch, v->epoch_id);
-    return v->round <= ROUND_BELIEVED_MAX && v->epoch <= OFFICE_COUNT_MAX &&
-           msg_is_whole(v->instance) && v->group_rank < v->group_world &&
+    return v->round > 0 && v->round <= ROUND_BELIEVED_MAX && v->epoch > 0 &&
+           v->epoch <= OFFICE_COUNT_MAX && v->group_rank < v->group_world &&
            v->group_world >= run->conf.nodes_min &&
            v->group_world <= run->conf.nodes_max &&
            voters_parse(&told->now, v->voters) &&
            voters_parse(&told->before, v->before) && told->now.n > 0 &&
            told->now.n <= v->group_world;
+}
+
+static bool
+read_voted(const struct run *run, const struct msg_voted *v, struct told *told)
+{
+    return msg_is_whole(v->instance) && read_sets(run, v, told);
 }
 
 /* How many voters of that instance are here. */
@@ -379,15 +385,15 @@ static void mark_all_here(const struct rdzv *r, struct run *run)
     }
 }
 
-static void
-take_end(struct run *run, const struct claim *c, const struct msg_voted *v)
+/* `status`: of the end that a voter holds. */
+static void take_end(struct run *run, int64_t status, const struct msg_voted *v)
 {
     struct run_takeover *t = &run->takeover;
     struct epoch epoch = epoch_make(v->end_epoch, v->end_epoch_id);
-    if (!c->join.ended || epoch.count == 0 ||
+    if (epoch.count == 0 ||
         (t->end_status >= 0 && epoch_cmp(&epoch, &t->end_epoch) <= 0))
         return;
-    t->end_status = (int)c->join.end_status;
+    t->end_status = (int)status;
     t->end_epoch = epoch;
 }
 
@@ -395,7 +401,6 @@ take_end(struct run *run, const struct claim *c, const struct msg_voted *v)
  * newer one than before. */
 static bool take_newest(struct rdzv *r,
                         struct run *run,
-                        const struct claim *c,
                         const struct msg_voted *v,
                         const struct told *told)
 {
@@ -405,35 +410,19 @@ static bool take_newest(struct rdzv *r,
         office_resign(o); /* others have to promise */
     if (!office_adopt(o, &told->epoch, v->round, &told->now, &told->before))
         return false;
-    t->born_us = r->now_us - c->join.instance_ms * MONO_MS;
     t->group_world = (int)v->group_world;
     t->restarts = (int)v->restarts;
     mark_all_here(r, run);
     return true;
 }
 
-/* Of its lease, what a short one would have been: for so long a server that
- * ended the run waits for it (run_try_settle), be its lease a long one. */
-static int64_t short_until_us(const struct run *run, const struct claim *c)
+/* It was told to go: the round was in force. */
+static void confirm_by_place(struct run *run, const struct claim *c)
 {
-    int64_t lease_us = run->conf.heartbeat_us - run->conf.heartbeat_us / 5;
-    int64_t sent_us = c->at_us - c->join.granted_ms * MONO_MS;
-    return mono_min(mono_after(c->at_us, c->join.lease_ms * MONO_MS),
-                    mono_after(sent_us, lease_us));
-}
-
-/* It has workers of the newest round, be it that they are being stopped, on a
- * lease that was never over (join.lease_ms; 0: it has none): no other round can
- * have begun before it is ready. How long for. */
-static void take_lease(struct rdzv *r, struct run *run, struct node *n)
-{
-    const struct claim *c = claim_of(r, n);
     const struct msg_join *j = &c->join;
-    if (j->sure && j->round == run->office.round && c->round == j->round)
-        office_runs_until(&run->office, n->agent, short_until_us(run, c));
     if (j->round == run->office.round && j->state != MSG_STATE_NONE &&
         j->group_rank >= 0)
-        office_confirm(&run->office); /* it was told to go */
+        office_confirm(&run->office);
 }
 
 /* Kept for as long as the node CLAIMS. */
@@ -460,11 +449,14 @@ static void take_voted(struct rdzv *r,
     if (v->answered_ms >= 0)
         office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
                             v->long_ms * MONO_MS);
-    bool is_newer = take_newest(r, run, c, v, told);
+    bool is_newer = take_newest(r, run, v, told);
+    if (is_newer)
+        run->takeover.born_us = r->now_us - c->join.instance_ms * MONO_MS;
     office_here(&run->office, n->agent);
     take_epoch(run, n, &n->epoch);
-    take_lease(r, run, n);
-    take_end(run, c, v);
+    confirm_by_place(run, c);
+    if (c->join.ended)
+        take_end(run, c->join.end_status, v);
     /* More is known of who is missing: others may know that it is dead. */
     if (is_newer)
         claim_tell(r, run);
@@ -505,6 +497,94 @@ bool claim_voted(struct rdzv *r,
     keep_voted(c, v, &told);
     if (run->state == RUN_CANDIDATE && is_of_interest(r, run, n))
         take_voted(r, run, n, v, &told);
+    return true;
+}
+
+/* -- farewells ------------------------------------------------------------- */
+
+static struct msg_voted voted_of(const struct msg_farewell *f)
+{
+    struct msg_voted v = {.round = f->round,
+                          .epoch = f->round_epoch,
+                          .group_rank = f->group_rank,
+                          .group_world = f->group_world,
+                          .restarts = f->restarts,
+                          .end_epoch = f->end_epoch};
+    msg_set(v.epoch_id, f->round_epoch_id);
+    msg_set(v.voters, f->voters);
+    msg_set(v.before, f->before);
+    msg_set(v.end_epoch_id, f->end_epoch_id);
+    return v;
+}
+
+/* False: it makes no sense. */
+static bool read_last_vote(const struct run *run,
+                           const struct msg_farewell *f,
+                           struct msg_voted *v,
+                           struct told *told)
+{
+    *v = voted_of(f);
+    return read_sets(run, v, told);
+}
+
+/*
+ * Paxos Made Simple, 2.2, phase 1b: an acceptor tells the newest proposal that
+ * it has accepted; this one told it as its last word. When it last answered a
+ * server it does not tell: not after this was heard.
+ */
+static void take_last_vote(struct rdzv *r,
+                           struct run *run,
+                           const struct msg_farewell *f,
+                           int64_t heard_us)
+{
+    struct msg_voted v;
+    struct told told;
+    office_hear_foreign(&run->office, heard_us, f->long_ms * MONO_MS);
+    if (f->voters[0] == '\0' || !read_last_vote(run, f, &v, &told))
+        return;
+    (void)take_newest(r, run, &v, &told);
+    if (f->ended)
+        take_end(run, f->end_status, &v);
+}
+
+/* It voted in this run's instance, as far as that is known here, or in none. */
+static bool is_of_run(const struct run *run, const struct msg_farewell *f)
+{
+    const char *instance =
+        run->state == RUN_CANDIDATE ? run->takeover.instance : run->instance;
+    return f->instance[0] == '\0' ||
+           (instance[0] != '\0' && msg_same_instance(f->instance, instance));
+}
+
+/* Of a round of which nobody that is here knows. */
+static bool tells_newer(const struct run *run, const struct msg_farewell *f)
+{
+    struct epoch epoch = epoch_make(f->round_epoch, f->round_epoch_id);
+    return run->state == RUN_CANDIDATE && f->voters[0] != '\0' &&
+           office_is_newer(&run->office, &epoch, f->round);
+}
+
+bool claim_farewell(struct rdzv *r,
+                    struct run *run,
+                    const struct msg_farewell *f,
+                    int64_t heard_us)
+{
+    struct office *o = &run->office;
+    struct epoch epoch = epoch_make(f->epoch, f->epoch_id);
+    const struct vote *v = office_vote(o, f->agent);
+    if (epoch.count == 0 || !is_of_run(run, f) ||
+        (v != NULL ? v->struck : !tells_newer(run, f)))
+        return true;
+    office_hear(o, &epoch);
+    /* See office_strike. */
+    if (o->state == OFFICE_HELD && epoch_cmp(&epoch, &o->epoch) > 0)
+        return run->round.number == 0; /* nothing is lost by asking for it */
+    if (o->state == OFFICE_ASKED && epoch_cmp(&epoch, &o->epoch) > 0)
+        office_resign(o);
+    if (run->state == RUN_CANDIDATE)
+        take_last_vote(r, run, f, heard_us);
+    office_strike(o, f->agent);
+    rdzv_touch(r, run);
     return true;
 }
 

@@ -64,6 +64,17 @@ bool claim_voted(struct rdzv *r,
                  struct node *n,
                  const struct msg_voted *v);
 
+/*
+ * A launcher said farewell, at `heard_us`: if it is a voter, what it had
+ * accepted is noted, and it is struck. Nothing if that was done. False: it had
+ * promised to obey a server of a higher epoch than this one is in office with:
+ * the run is out of date here (see above).
+ */
+bool claim_farewell(struct rdzv *r,
+                    struct run *run,
+                    const struct msg_farewell *f,
+                    int64_t heard_us);
+
 void claim_promise(struct rdzv *r,
                    struct run *run,
                    struct node *n,

@@ -144,12 +144,10 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 /* -- ends ------------------------------------------------------------------ */
 
 /* With failover, others may have gone on elsewhere. */
-static bool is_superseded(const struct rdzv *r,
-                          const struct run *run,
-                          const struct msg_join *j)
+static bool is_superseded(const struct run *run, const struct msg_join *j)
 {
     return run->failover &&
-           (j->epoch > run->office.epoch.count || !run_end_is_known(r, run));
+           (j->epoch > run->office.epoch.count || !run_end_is_known(run));
 }
 
 /* The ended run whose result a straggler must get, also one of an instance that
@@ -166,7 +164,7 @@ static const struct run *run_find_ended(const struct rdzv *r,
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
         if (run->state == RUN_FREE || run->state != RUN_ENDED ||
-            strcmp(run->id, j->run) != 0 || is_superseded(r, run, j))
+            strcmp(run->id, j->run) != 0 || is_superseded(run, j))
             continue;
         if (run_had_instance(run, j->instance))
             return run;

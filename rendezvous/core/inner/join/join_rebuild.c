@@ -11,8 +11,8 @@
  * (join_is_news). Some never come: round_roll.c says when to go on without
  * them. Newcomers came first and began an instance of their own: it gives way
  * (yields). What a single node tells is never believed against nodes that are
- * here (join_outdates). A member is dead, and another launcher of its host can
- * prove it: it is not waited for (join_bury).
+ * here (join_outdates). A member said farewell: it is not waited for
+ * (join_close_hole).
  */
 #include "rendezvous/core/inner/join/join_rebuild.h"
 
@@ -291,38 +291,6 @@ void join_fill_hole(struct rdzv *r,
     if (!was_ours && run_is_ours(run))
         round_take_over(r, run);
     round_try_scale(r, run, "nodes wait to join");
-}
-
-/*
- * It is as one that came and is gone. If its launcher served the rendezvous
- * before us, that is dead as well, and cannot have gone on without this member
- * before: it was not ready. Those that count the dead may be few, and none of
- * them know of long leases (last_lease.c): these are reckoned with.
- */
-void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d)
-{
-    char why[128];
-    bool was_ours = run_is_ours(run);
-    if (run->recovery.holes == 0 || !msg_is_whole(d->instance) ||
-        !msg_same_instance(d->instance, run->instance) ||
-        d->round != run->round.number || d->group_rank < 0 ||
-        d->group_rank >= run->round.group_world ||
-        round_is_taken(r, run, (int)d->group_rank))
-        return;
-    msg_set(run->instance, d->instance); /* perhaps a spare told of it first */
-    round_fill_hole(r, run, (int)d->group_rank);
-    if (d->hosts && d->held)
-        run->recovery.anchor = ANCHOR_HELD;
-    if (!was_ours)
-        run->recovery.long_out = true;
-    note(r, NOTE_lost, run, d->name, "its launcher is dead; %d more to come",
-         run->recovery.holes);
-    if (!was_ours && run_is_ours(run))
-        round_take_over(r, run);
-    round_blame_node(run);
-    (void)snprintf(why, /* fits */ sizeof(why), "node %s is gone", d->name);
-    round_over(r, run, why, MSG_AT_ONCE);
-    round_try_drained(r, run);
 }
 
 void join_close_hole(struct rdzv *r, struct run *run, int group_rank)

@@ -57,11 +57,7 @@ void join_fill_hole(struct rdzv *r,
                     struct node *n,
                     const struct msg_join *j);
 
-/* A member of that round is known to be dead, and will not come: its place is
- * no hole any more, and the round is over. */
-void join_bury(struct rdzv *r, struct run *run, const struct msg_dead *d);
-
-/* The member at that place is proven dead: it does not come. */
+/* The member at that place said farewell: it does not come. */
 void join_close_hole(struct rdzv *r, struct run *run, int group_rank);
 
 /* What a server before us counted, as a node tells it. */

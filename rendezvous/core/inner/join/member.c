@@ -21,7 +21,6 @@
 #include "rendezvous/core/inner/state/cause.h"
 #include "rendezvous/core/inner/state/steps.h"
 #include "rendezvous/core/inner/join/join_place.h"
-#include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/round/command.h"
 #include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/node_gone.h"
@@ -146,7 +145,7 @@ static void ready_of_stopping(struct rdzv *r,
     round_try_drained(r, run);
 }
 
-/* Its FIN will come, too. */
+/* Its farewell will come, too. */
 static void ready_of_leaving(struct rdzv *r,
                              struct run *run,
                              struct node *n,
@@ -195,7 +194,7 @@ void member_ready(struct rdzv *r,
         return;
     case NODE_LEAVING:
         /* One of an earlier round, under way when it was told to go, does not
-         * mean that no worker is left. Its FIN comes in any case. */
+         * mean that no worker is left. Its farewell comes in any case. */
         if (is_current(r, run, n, round, "ready"))
             ready_of_leaving(r, run, n, m);
         return;
@@ -259,9 +258,7 @@ void member_leave(struct rdzv *r,
         command_drain_asked(r, n);
         return;
     }
-    node_stand(r, n);
-    if (n->conn >= 0) /* until it is gone */
-        office_here(&run->office, n->agent);
+    office_leave(&run->office, n->agent);
     if (l->all && n->group_rank >= 0) {
         on_leave_all(r, run, n, l);
         return;
@@ -284,22 +281,6 @@ void member_leave(struct rdzv *r,
     round_blame_node(run); /* whatever fails now is a consequence */
     round_over(r, run, why, MSG_SCALE_DOWN);
     round_try_drained(r, run);
-}
-
-/* Told by another launcher of its host. It is believed as far as the two come
- * from one address, as any node is that says who it is. */
-void member_dead(struct rdzv *r,
-                 struct run *run,
-                 const struct node *by,
-                 const struct msg_dead *d)
-{
-    struct node *n = node_find(r, run->id, d->agent);
-    if (!run_is_live(run) || n == by)
-        return;
-    if (n == NULL)
-        join_bury(r, run, d);
-    else if (strcmp(n->name, d->name) == 0 && strcmp(n->addr, by->addr) == 0)
-        node_gone(r, n, "is gone: its launcher is dead");
 }
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)

@@ -37,12 +37,6 @@ void member_leave(struct rdzv *r,
                   struct node *n,
                   const struct msg_leave *l);
 
-/* It says that another node of its run is dead, which had the same address. */
-void member_dead(struct rdzv *r,
-                 struct run *run,
-                 const struct node *by,
-                 const struct msg_dead *d);
-
 /* It knows of the run's end; or goes, if it did so before. */
 void member_bye(struct rdzv *r, struct run *run, struct node *n);
 

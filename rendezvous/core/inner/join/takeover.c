@@ -15,15 +15,16 @@
  * are missing (go-on in command.c). A server that was in office begins another
  * epoch then, so that what it does from now on differs from what others may do.
  * Members do not come: they are waited for as long as an earlier server may
- * have let them run (round_known_at_us), or until a witness says that they are
- * dead.
+ * have let them run (round_known_at_us), or until they said farewell.
  */
 #include "rendezvous/core/inner/join/takeover.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/farewell.h"
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/join/join_settle.h"
 #include "rendezvous/core/inner/join/member.h"
@@ -140,27 +141,6 @@ static void release(struct rdzv *r, struct run *run)
     settle_all(r, run, false);
 }
 
-/* -- who is dead ----------------------------------------------------------- */
-
-/* Voters are all members of a round that is small enough. */
-static void close_hole_of(struct rdzv *r, struct run *run, const char *agent)
-{
-    const struct voters *now = &run->office.sets[OFFICE_NOW];
-    int place = voters_find(now, agent);
-    if (place >= 0 && run->round.group_world == now->n)
-        join_close_hole(r, run, place);
-}
-
-static void close_holes_of_told(struct rdzv *r, struct run *run)
-{
-    struct voters now = run->office.sets[OFFICE_NOW];
-    for (int i = 0; i < now.n; i++) {
-        const struct vote *v = office_vote(&run->office, now.id[i]);
-        if (v != NULL && v->told)
-            close_hole_of(r, run, now.id[i]);
-    }
-}
-
 /* -- taking office --------------------------------------------------------- */
 
 static void ask(struct rdzv *r, struct run *run)
@@ -222,7 +202,7 @@ static void take_over(struct rdzv *r, struct run *run)
         complete_end(r, run);
         return;
     }
-    close_holes_of_told(r, run); /* newcomers are no spares then */
+    farewell_close_holes(r, run); /* newcomers are no spares then */
     settle_all(r, run, false);
     propose_find_addresses(r, run, &run->office.sets[OFFICE_NOW]);
 }
@@ -240,16 +220,20 @@ static void grant_all(struct rdzv *r, struct run *run)
 static void win(struct rdzv *r, struct run *run)
 {
     struct office *o = &run->office;
-    bool by_word = office_lacks_voters(o) && office_knows_other(o);
     office_win(o);
     round_be_calm(r, run);
     if (run->state == RUN_CANDIDATE)
         take_over(r, run);
+    int struck = office_count_struck(o);
+    char dead[40] = "";
+    if (struck > 0)
+        (void)snprintf(dead, sizeof(dead), /* fits */ "; %d said farewell",
+                       struck);
     if (run->state == RUN_ACTIVE) /* its workers run: there was no outage */
         run->takeover.calm_us = r->now_us;
     note(r, NOTE_took_office, run, "", "term %lld, %d of %d voters are here%s",
          (long long)o->epoch.count, office_count_here(o), o->sets[OFFICE_NOW].n,
-         by_word ? "; the other one is dead, and accepted no later round" : "");
+         dead);
     if (run->state != RUN_ENDED)
         grant_all(r, run);
 }
@@ -292,59 +276,17 @@ void takeover_look(struct rdzv *r, struct run *run)
         release(r, run);
     t->changed = false;
     if (t->ordered && run->state != RUN_CANDIDATE &&
-        office_may_ask(&run->office, r->now_us))
+        office_may_ask(&run->office))
         ask_again(r, run);
     t->ordered = false;
-    if (wants_office(r, run) && office_may_ask(&run->office, r->now_us)) {
+    if (wants_office(r, run) && office_may_ask(&run->office)) {
         if (run->round.number > 0)
             claim_forget(r, run, "");
         else
             ask(r, run);
     }
-    if (office_is_won(&run->office, r->now_us))
+    if (office_is_won(&run->office))
         win(r, run);
     if (run->office.state == OFFICE_HELD && run_is_live(run))
         look_in_office(r, run);
-}
-
-/* -- witnesses ------------------------------------------------------------- */
-
-/* A node here had that server in office, and has told so. */
-static bool
-was_served_by(const struct rdzv *r, const struct run *run, const char *server)
-{
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (strcmp(claim_of(r, &r->nodes[i])->join.epoch_id, server) == 0)
-            return true;
-    return false;
-}
-
-void takeover_excuse(struct rdzv *r,
-                     struct run *run,
-                     const char *agent,
-                     const char *server)
-{
-    struct office *o = &run->office;
-    const struct vote *v = office_vote(o, agent);
-    if (run->state == RUN_CANDIDATE && v != NULL && !v->excused &&
-        was_served_by(r, run, server)) {
-        office_excuse(o, agent);
-        rdzv_touch(r, run);
-    }
-    close_hole_of(r, run, agent);
-}
-
-void takeover_last_word(struct rdzv *r,
-                        struct run *run,
-                        const struct msg_dead *d)
-{
-    struct epoch epoch = epoch_make(d->voted_epoch, d->voted_epoch_id);
-    const char *instance =
-        run->state == RUN_CANDIDATE ? run->takeover.instance : run->instance;
-    if (!run_is_live(run) || d->instance[0] == '\0' ||
-        strcmp(d->instance, instance) != 0)
-        return;
-    if (run->state == RUN_CANDIDATE && d->voted > 0)
-        office_last_word(&run->office, d->agent, &epoch, d->voted);
-    close_hole_of(r, run, d->agent);
 }

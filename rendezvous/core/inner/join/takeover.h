@@ -13,17 +13,4 @@
  * that the step touched; nothing if it has no failover. */
 void takeover_look(struct rdzv *r, struct run *run);
 
-/* A witness said that this agent is dead, with its host and the server of that
- * id. */
-void takeover_excuse(struct rdzv *r,
-                     struct run *run,
-                     const char *agent,
-                     const char *server);
-
-/* Another launcher of its host said that this one is dead, and what it voted
- * for. */
-void takeover_last_word(struct rdzv *r,
-                        struct run *run,
-                        const struct msg_dead *d);
-
 #endif

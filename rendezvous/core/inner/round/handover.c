@@ -63,7 +63,8 @@ static bool is_known(struct rdzv *r, const struct run *run)
         r->handover.asked_round = run->round.number;
         ask_voters(r, run);
     }
-    return office_count_echoes(o, run->round.sealed_us) ==
+    return office_count_echoes(o, run->round.sealed_us) +
+               office_count_struck(o) ==
            o->sets[OFFICE_NOW].n;
 }
 

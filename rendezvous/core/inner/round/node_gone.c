@@ -3,9 +3,9 @@
  * stays counted as done, a RUNNING one ends the round, a STOPPING one is a loss
  * that explains the failure of the others, one that waits may end a last call.
  *
- * Only proof removes a node that may run workers: a FIN, its own word, a lease
- * that is over. A connection that breaks proves nothing, so that such a node is
- * only absent (node_broke_off).
+ * Only proof removes a node that may run workers: its farewell, its own word, a
+ * lease that is over. The end of a connection proves nothing, however it ended,
+ * so that such a node is only absent (node_broke_off).
  */
 #include "rendezvous/core/inner/round/node_gone.h"
 
@@ -115,9 +115,7 @@ void node_gone(struct rdzv *r, struct node *n, const char *how)
 
 void node_left(struct rdzv *r, struct node *n)
 {
-    /* As one that runs no workers either. It never promises another server
-     * again. */
-    node_stand(r, n);
+    /* As one that runs no workers either. */
     handover_begin(r, n);
     go(r, n, NODE_DRAINED, "left", "its workers have ended");
 }

@@ -334,15 +334,6 @@ void node_ask(struct rdzv *r, const struct node *n)
     reply_office(r, &r->runs[n->run], n->conn);
 }
 
-void node_stand(struct rdzv *r, const struct node *n)
-{
-    struct run *run = &r->runs[n->run];
-    if (!run->failover || epoch_cmp(&n->epoch, &run->office.epoch) != 0)
-        return;
-    office_stand(&run->office, n->agent);
-    rdzv_touch(r, run);
-}
-
 /* Half of the voters have not answered for too long, or do again. */
 static void tell_whether_mute(struct rdzv *r, struct run *run, bool mute)
 {

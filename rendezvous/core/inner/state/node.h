@@ -141,10 +141,6 @@ void node_begin_beats(struct node *n);
  * asked and has not answered. */
 void node_ask(struct rdzv *r, const struct node *n);
 
-/* With failover: everything of it is dead, and it obeyed us: its vote stands.
- */
-void node_stand(struct rdzv *r, const struct node *n);
-
 /* Nothing is waited for from an ENDING node any more: it is ENDED. */
 void node_clear_bye(struct rdzv *r, struct node *n);
 

@@ -13,7 +13,8 @@
  * echoes become old (office_until_us is in the past: no lease, the server asks
  * again); a proposal is given up, since one of its members is gone
  * (office_abandon; what was in force before still is); an operator said that a
- * voter is dead, and it comes (office_here: it counts by itself from then on).
+ * voter is dead, and it comes (office_here: it counts by itself from then on);
+ * a voter said farewell, and fewer are needed from then on (office_strike).
  */
 #include "rendezvous/core/inner/state/office.h"
 
@@ -159,28 +160,38 @@ static void renew_votes(struct office *o)
 
 static bool is_here(const struct vote *v)
 {
-    return v->here || v->stands;
+    return v->here;
 }
 
 static bool has_promised(const struct vote *v)
 {
-    return v->promised || v->stands;
+    return v->promised;
 }
 
 static bool has_accepted(const struct vote *v)
 {
-    return v->accepted || v->stands;
+    return v->accepted;
 }
 
 static bool knows_end(const struct vote *v)
 {
-    return v->bye || v->stands;
+    return v->bye;
 }
 
-/* It has a say: nobody gave it up. */
+static bool is_struck(const struct vote *v)
+{
+    return v->struck;
+}
+
+static bool is_given_up(const struct vote *v)
+{
+    return v->given_up;
+}
+
+/* A living voter that nobody gave up: it has a say. */
 static bool counts(const struct vote *v)
 {
-    return !v->given_up;
+    return !v->given_up && !v->struck;
 }
 
 static int count_of(const struct office *o,
@@ -205,43 +216,31 @@ static int count_votes(const struct office *o,
     return n;
 }
 
-/* One that stands, and is here, leaves. */
-static bool is_dead(const struct vote *v)
-{
-    return v->stands && !v->here;
-}
-
-/* The dead alone do not decide over a voter that may live: it may have been
- * sent on elsewhere, by an operator who gave them up. */
-static bool is_for_living(const struct office *o,
-                          enum office_set set,
-                          bool (*holds)(const struct vote *))
-{
-    bool all_stand = true;
-    for (int i = 0; i < o->sets[set].n; i++) {
-        const struct vote *v = vote_at(o, set, i);
-        if (counts(v) && !is_dead(v) && holds(v))
-            return true;
-        all_stand &= !counts(v) || v->stands;
-    }
-    return all_stand;
-}
-
+/*
+ * Paxos Made Simple, 2.2: "a majority of the acceptors"; here of the living
+ * ones. There is no set before the first round, nor while the newest one is in
+ * force. A set whose voters are all struck elects nobody: what they let come
+ * into force with the last one that lived, nobody can know. Those that an
+ * operator gave up decide nothing, by that word.
+ */
 static bool is_majority(const struct office *o,
                         enum office_set set,
                         bool (*holds)(const struct vote *))
 {
     int n = count_of(o, set, counts);
-    return n == 0 ||
-           (2 * count_votes(o, set, holds) > n && is_for_living(o, set, holds));
+    if (n == 0)
+        return o->sets[set].n == 0 || count_of(o, set, is_given_up) > 0;
+    return 2 * count_votes(o, set, holds) > n;
 }
 
+/* Flexible Paxos, 3: the quorums of a phase need only meet those of the other
+ * one, so that half is enough where more than half elect. Half of none is none.
+ */
 static bool is_half(const struct office *o,
                     enum office_set set,
                     bool (*holds)(const struct vote *))
 {
-    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts) &&
-           is_for_living(o, set, holds);
+    return 2 * count_votes(o, set, holds) >= count_of(o, set, counts);
 }
 
 /* -- what is heard --------------------------------------------------------- */
@@ -324,10 +323,10 @@ void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us)
 void office_here(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v == NULL)
+    if (v == NULL || v->struck)
         return;
     v->here = true;
-    v->given_up = v->told = false;
+    v->given_up = false;
 }
 
 void office_away(struct office *o, const char *agent)
@@ -337,44 +336,22 @@ void office_away(struct office *o, const char *agent)
         v->here = v->asked = false;
 }
 
-void office_runs_until(struct office *o, const char *agent, int64_t until_us)
+/* Its accepts, answers and promises count no more than it does. */
+void office_strike(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v != NULL)
-        v->runs_until_us = until_us;
-}
-
-/* It promised, so that it had told all that it knew. */
-void office_stand(struct office *o, const char *agent)
-{
-    struct vote *v = find_vote(o, agent);
-    if (v == NULL)
+    if (v == NULL || v->struck)
         return;
-    v->here = v->asked = false;
-    v->stands |= v->promised && o->state != OFFICE_SEEKS;
+    v->struck = true;
+    v->here = v->asked = v->promised = v->accepted = v->bye = false;
+    v->echo_us = OFFICE_NO_ECHO;
 }
 
-void office_excuse(struct office *o, const char *agent)
+void office_leave(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
     if (v != NULL)
-        v->excused = true;
-}
-
-void office_last_word(struct office *o,
-                      const char *agent,
-                      const struct epoch *epoch,
-                      int64_t round)
-{
-    struct vote *v = find_vote(o, agent);
-    if (v != NULL && !v->here && !office_is_newer(o, epoch, round))
-        v->told = true;
-}
-
-bool office_knows_other(const struct office *o)
-{
-    return o->sets[OFFICE_NOW].n == 2 &&
-           (vote_at(o, OFFICE_NOW, 0)->told || vote_at(o, OFFICE_NOW, 1)->told);
+        v->left = true;
 }
 
 void office_give_up(struct office *o)
@@ -391,47 +368,22 @@ void office_lose(struct office *o, const char *agent)
     if (v == NULL)
         return;
     v->given_up = false;
-    if (v->stands)
-        return;
     v->promised = v->accepted = false;
     v->echo_us = OFFICE_NO_ECHO;
 }
 
 /* -- taking office --------------------------------------------------------- */
 
-/* The exception for two voters: the other one is dead, and so is the server
- * that was in office; this one never had to stop, so that this server cannot
- * have gone on without it. Or the other one is dead, and what it accepted last
- * is known: nothing newer can be in force, since this one accepted none. */
-static bool two_will_do(const struct office *o,
-                        int64_t now_us,
-                        bool (*holds)(const struct vote *))
-{
-    const struct voters *two = &o->sets[OFFICE_NOW];
-    if (two->n != 2 || !office_is_confirmed(o))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        const struct vote *v = vote_at(o, OFFICE_NOW, i);
-        const struct vote *other = vote_at(o, OFFICE_NOW, 1 - i);
-        if (holds(v) &&
-            (other->told || (now_us < v->runs_until_us && other->excused)))
-            return true;
-    }
-    return false;
-}
-
 static bool are_enough(const struct office *o,
-                       int64_t now_us,
                        bool (*holds)(const struct vote *))
 {
-    return (is_majority(o, OFFICE_NOW, holds) &&
-            is_majority(o, OFFICE_BEFORE, holds)) ||
-           two_will_do(o, now_us, holds);
+    return is_majority(o, OFFICE_NOW, holds) &&
+           is_majority(o, OFFICE_BEFORE, holds);
 }
 
-bool office_may_ask(const struct office *o, int64_t now_us)
+bool office_may_ask(const struct office *o)
 {
-    return o->heard < OFFICE_COUNT_MAX && are_enough(o, now_us, is_here);
+    return o->heard < OFFICE_COUNT_MAX && are_enough(o, is_here);
 }
 
 void office_ask(struct office *o, const char *server)
@@ -474,9 +426,9 @@ void office_promise(struct office *o, const char *agent)
     v->asked = false;
 }
 
-bool office_is_won(const struct office *o, int64_t now_us)
+bool office_is_won(const struct office *o)
 {
-    return o->state == OFFICE_ASKED && are_enough(o, now_us, has_promised);
+    return o->state == OFFICE_ASKED && are_enough(o, has_promised);
 }
 
 void office_win(struct office *o)
@@ -501,27 +453,24 @@ void office_echo(struct office *o, const char *agent, int64_t sent_us)
         v->echo_us = sent_us;
 }
 
-/* The newest time that half of the set's voters have answered, one that lives
- * among them: of n voters the (n+1)/2-th newest echo. */
+/* The newest time that half of the set's living voters have answered: of n the
+ * (n+1)/2-th newest echo. */
 static int64_t
 set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
 {
-    int64_t echoes[MSG_VOTERS_MAX], living_us = MONO_NEVER;
+    int64_t echoes[MSG_VOTERS_MAX];
     const struct voters *voters = &o->sets[set];
     int n = 0;
     for (int i = 0; i < voters->n; i++) {
         const struct vote *v = vote_at(o, set, i);
         if (!counts(v))
             continue;
-        int64_t echo_us = v->stands ? now_us : v->echo_us;
-        if (!is_dead(v) && (living_us == MONO_NEVER || echo_us > living_us))
-            living_us = echo_us;
         int at = n++;
-        for (; at > 0 && echoes[at - 1] < echo_us; at--)
+        for (; at > 0 && echoes[at - 1] < v->echo_us; at--)
             echoes[at] = echoes[at - 1];
-        echoes[at] = echo_us;
+        echoes[at] = v->echo_us;
     }
-    return n == 0 ? now_us : mono_min(living_us, echoes[(n + 1) / 2 - 1]);
+    return n == 0 ? now_us : echoes[(n + 1) / 2 - 1];
 }
 
 /* While a round is pending, only the last one in force has the authority; the
@@ -549,7 +498,7 @@ bool office_may_act(const struct office *o, int64_t now_us, int64_t lease_us)
 /* It is here, or never comes again as far as anybody knows. */
 static bool is_not_missing(const struct vote *v)
 {
-    return is_here(v) || v->told || v->excused || v->given_up;
+    return is_here(v) || v->struck || v->left || v->given_up;
 }
 
 bool office_all_are_here(const struct office *o)
@@ -608,7 +557,8 @@ void office_propose(struct office *o,
 void office_accept(struct office *o, const char *agent, int64_t round)
 {
     struct vote *v = find_vote(o, agent);
-    if (v == NULL || round != (o->pending ? o->next_round : o->round))
+    if (v == NULL || v->struck ||
+        round != (o->pending ? o->next_round : o->round))
         return;
     v->promised = true;
     v->accepted |= o->pending;
@@ -658,7 +608,7 @@ void office_abandon(struct office *o)
 void office_bye(struct office *o, const char *agent)
 {
     struct vote *v = find_vote(o, agent);
-    if (v != NULL)
+    if (v != NULL && !v->struck)
         v->bye = true;
 }
 
@@ -683,20 +633,20 @@ bool office_lacks_voters(const struct office *o)
 
 int office_count_here(const struct office *o)
 {
-    return is_for_living(o, OFFICE_NOW, is_here)
-               ? count_of(o, OFFICE_NOW, is_here)
-               : 0;
+    return count_of(o, OFFICE_NOW, is_here);
+}
+
+int office_count_struck(const struct office *o)
+{
+    return count_of(o, OFFICE_NOW, is_struck);
 }
 
 int office_count_echoes(const struct office *o, int64_t since_us)
 {
-    int n = 0, stand = 0;
-    for (int i = 0; i < o->sets[OFFICE_NOW].n; i++) {
-        const struct vote *v = vote_at(o, OFFICE_NOW, i);
-        stand += v->stands;
-        n += v->stands || v->echo_us >= since_us;
-    }
-    return n > stand || stand == o->sets[OFFICE_NOW].n ? n : 0;
+    int n = 0;
+    for (int i = 0; i < o->sets[OFFICE_NOW].n; i++)
+        n += vote_at(o, OFFICE_NOW, i)->echo_us >= since_us;
+    return n;
 }
 
 void office_check(const struct office *o)
@@ -711,6 +661,9 @@ void office_check(const struct office *o)
         for (int i = 0; i < o->sets[s].n; i++)
             ddp_assert(strcmp(vote_at(o, (enum office_set)s, i)->id,
                               o->sets[s].id[i]) == 0);
-    for (int i = 0; i < o->n_votes; i++)
-        ddp_assert(!o->votes[i].given_up || !o->votes[i].here);
+    for (int i = 0; i < o->n_votes; i++) {
+        const struct vote *v = &o->votes[i];
+        ddp_assert(!v->given_up || !v->here);
+        ddp_assert(!v->struck || (!v->here && !v->promised && !v->accepted));
+    }
 }

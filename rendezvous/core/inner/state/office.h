@@ -20,14 +20,10 @@
  *           round, too, if the server found it and does not know that it is in
  *           force (office_is_in_force). Until the first round is in force the
  *           voters of the first proposal stand for the last one.
- *   stand   Who died on a connection on which it had promised can promise
- *           nobody else: its vote stands for good (office_stand). But the dead
- *           do not decide alone over one that may live.
- *   two     Of two voters, one is enough if the other is proven dead together
- *           with the server in office, and the first runs the round on a lease
- *           that was never over (office_excuse); or if the other is proven dead
- *           and it is known that it accepted nothing newer, so that no server
- *           can have gone on with it (office_last_word).
+ *   struck  Of a voter that said farewell nothing more can come: from then on
+ * it counts on neither side of a fraction, nor does what it had said
+ *           (office_strike). What it had accepted counts as told. Of a set in
+ *           which nobody lives nobody is elected; half of none is none.
  *   order   An operator may say that the voters that are missing are dead: each
  *           of them is none until it comes, and the others decide
  *           (office_give_up). Nothing proves it; that is why an operator has to
@@ -100,17 +96,14 @@ struct vote {
     char id[MSG_VOTER_LEN + 1];
     bool here;     /* it is connected, and has told what it accepted */
     bool promised; /* to obey `epoch` */
-    bool stands;   /* it died so */
-    bool excused;  /* it is dead, as is the server that was in office */
-    bool told;     /* it is dead, and accepted nothing newer than `round` */
+    bool struck;   /* it said farewell */
+    bool left;     /* it goes: nobody waits for it; a voter until then */
     bool given_up; /* an operator says that it is dead; it was not here since */
     bool accepted; /* what is proposed */
     bool bye;      /* it knows of the run's end */
     bool asked; /* an `office` is on its way to it, or its promise back ... */
     int64_t asked_us; /* ... which was sent then */
     int64_t echo_us;  /* when the newest message was sent that it answered */
-    int64_t runs_until_us; /* it runs the newest round on a lease that was never
-                              over; a short one would last until then */
 };
 
 #define OFFICE_VOTES_MAX (OFFICE_SETS * MSG_VOTERS_MAX)
@@ -178,17 +171,18 @@ void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us);
 
 void office_here(struct office *o, const char *agent);
 void office_away(struct office *o, const char *agent);
-void office_runs_until(struct office *o, const char *agent, int64_t until_us);
-void office_stand(struct office *o, const char *agent);
-void office_excuse(struct office *o, const char *agent);
 
-/* The agent is dead, and the last round that it accepted was this one, of that
- * epoch; and whether that is known of one of the newest round's two voters. */
-void office_last_word(struct office *o,
-                      const char *agent,
-                      const struct epoch *epoch,
-                      int64_t round);
-bool office_knows_other(const struct office *o);
+/*
+ * The agent said farewell, and all that it had told is noted: it is no living
+ * voter any more, in whatever set, for good. The server must not be in office,
+ * nor ask for promises, in a lower epoch than the agent had promised: it would
+ * count fewer voters than the server of the higher one, and the two need not
+ * meet.
+ */
+void office_strike(struct office *o, const char *agent);
+
+/* The agent says that it goes. */
+void office_leave(struct office *o, const char *agent);
 
 /* An operator says that the voters that are not here are dead: from now on each
  * of them is none, until it comes. They may have promised epochs that nobody
@@ -204,7 +198,7 @@ const struct vote *office_vote(const struct office *o, const char *agent);
 
 /* -- taking office --------------------------------------------------------- */
 
-bool office_may_ask(const struct office *o, int64_t now_us);
+bool office_may_ask(const struct office *o);
 
 /* Takes an epoch that is higher than all that were heard of. What voters
  * promised, answered and accepted before is void. */
@@ -214,7 +208,7 @@ void office_ask(struct office *o, const char *server);
  * yet, so that none may be sent. A promise answers one. */
 bool office_asks(struct office *o, const char *agent, int64_t now_us);
 void office_promise(struct office *o, const char *agent); /* it is here */
-bool office_is_won(const struct office *o, int64_t now_us);
+bool office_is_won(const struct office *o);
 void office_win(struct office *o);
 void office_resign(struct office *o);
 
@@ -275,9 +269,9 @@ bool office_end_is_known(const struct office *o);
 
 /* Too few are here to take office, or to act in it. */
 bool office_lacks_voters(const struct office *o);
-/* Of the newest round's, those that died here as well, unless they are alone
- * and decide nothing. */
+/* Of the newest round's. */
 int office_count_here(const struct office *o);
+int office_count_struck(const struct office *o);
 int office_count_echoes(const struct office *o, int64_t since_us);
 
 /* Asserts what holds between two steps. */

@@ -26,7 +26,7 @@ struct claim {
 };
 
 struct moved;
-struct witnesses;
+struct farewells;
 
 struct rdzv {
     struct rdzv_limits limits;
@@ -37,7 +37,7 @@ struct rdzv {
     struct node *nodes;
     struct claim *claims;        /* one for each node */
     struct moved *moved;         /* runs that are served elsewhere: moved.h */
-    struct witnesses *witnesses; /* who speaks for which host: witness.h */
+    struct farewells *farewells; /* that were heard lately: farewell.h */
     int *conn_node;              /* by connection: its node, or -1 */
     int *buckets;                /* by hash of agent id: first node, or -1 */
     uint32_t n_buckets;          /* a power of two */

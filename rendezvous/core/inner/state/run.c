@@ -76,25 +76,9 @@ void run_tell_instance(const struct run *run,
 
 /* -- its end --------------------------------------------------------------- */
 
-/* Of two voters one is enough to go on if the other is proven dead (office.h,
- * two): so it must know of the end, or hold no short lease any more. */
-static bool may_run_on(const struct rdzv *r, const struct run *run)
+bool run_end_is_known(const struct run *run)
 {
-    if (run->office.sets[OFFICE_NOW].n != 2)
-        return false;
-    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        const struct node *n = &r->nodes[i];
-        const struct vote *v = office_vote(&run->office, n->agent);
-        if (v != NULL && !v->bye && !v->stands && n->lease_until_us > r->now_us)
-            return true;
-    }
-    return false;
-}
-
-bool run_end_is_known(const struct rdzv *r, const struct run *run)
-{
-    return !run->failover ||
-           (office_end_is_known(&run->office) && !may_run_on(r, run));
+    return !run->failover || office_end_is_known(&run->office);
 }
 
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
@@ -136,7 +120,7 @@ void run_try_settle(struct rdzv *r, struct run *run)
 {
     if (run->state != RUN_ENDED || run->end.settle_at_us == MONO_NEVER)
         return;
-    bool known = run_end_is_known(r, run);
+    bool known = run_end_is_known(run);
     if (!known && r->now_us >= run->end.settle_at_us) {
         rdzv_touch(r, run); /* others may have gone on without us */
         run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);

@@ -291,9 +291,8 @@ void run_tell_instance(const struct run *run,
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
 void run_send_end(struct rdzv *r, struct run *run, struct node *n);
 
-/* With failover: half of the voters know of the end, and, if these are two, the
- * other one cannot go on without. Without: always. */
-bool run_end_is_known(const struct rdzv *r, const struct run *run);
+/* With failover: half of the voters know of the end. Without: always. */
+bool run_end_is_known(const struct run *run);
 
 /* Makes the end final, if it is time to. */
 void run_try_settle(struct rdzv *r, struct run *run);
