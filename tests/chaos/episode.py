@@ -222,7 +222,7 @@ class Episode:
 
     def is_over(self, job):
         """All launchers of the newest round have ended."""
-        names = self.beats.names(job)
+        names = self.asked(job)
         return not any(each.name in names for each in self.living(job))
 
     def is_told(self, job):
@@ -465,13 +465,17 @@ class Episode:
         return any(what == "stuck" and sentence.startswith(job.name)
                    for what, sentence in self.verdicts)
 
+    def asked(self, job):
+        """The names of the launchers that have to end alike."""
+        return self.beats.names(job)
+
     def ends(self, job):
         self.finish(job)
         if not self.until(END_S, lambda: self.is_over(job)):
             self.say("stuck", f"{job.name}: its workers were told to end "
                      f"{END_S:.0f} s ago, and launchers live")
             return
-        names = self.beats.names(job)
+        names = self.asked(job)
         statuses = {each.name: each.process.wait()
                     for each in self.launchers[job.name]
                     if each.killed_at is None and each.name in names}

@@ -62,6 +62,9 @@ class Twins(episode.Episode):
     def comes_back(self, job):
         pass
 
+    def asked(self, job):
+        return {launcher.name for launcher in self.launchers[job.name]}
+
 
 class StaysCut(episode.Episode):
     def mend(self, fault, machine):
@@ -76,7 +79,7 @@ class Leaves(episode.Episode):
 
     def leave(self):
         self.spawn(self.network.machines["h1"], "left",
-                   ["setsid", "-f", "sleep", "60"], self.environment({}))
+                   ["setsid", "-f", "sleep", "60"], self.environment({})).wait()
         super().leave()
 
 
@@ -95,6 +98,12 @@ class SlowClock(episode.Episode):
         open(self.slow(), "w").close()
         super().strike(fault)
 
+    def comes_back(self, job):
+        """Nor does it, with that clock."""
+
+    def ends(self, job):
+        pass
+
 
 class Kills(episode.Episode):
     """A launcher is killed by somebody else than the test."""
@@ -105,12 +114,15 @@ class Kills(episode.Episode):
         launcher.process.send_signal(signal.SIGKILL)
         launcher.process.wait()
 
+    def asked(self, job):
+        return {launcher.name for launcher in self.launchers[job.name]}
+
 
 CASES = [
     ("nothing is wrong", episode.Episode, plan_of(), set()),
     ("two runs as one job", Twins, plan_of(), {"overlap", "split"}),
     ("a machine that stays cut off", StaysCut,
-     plan_of(Fault(0.1, "isolate", "h1", 0.2)), {"stuck"}),
+     plan_of(Fault(0.1, "isolate", "h1", 2.0)), {"stuck"}),
     ("a process is left", Leaves, plan_of(), {"left"}),
     ("a clock that nearly stands", SlowClock,
      plan_of(Fault(0.1, "isolate", "h2", 2.5)), {"overlap"}),
