@@ -146,9 +146,33 @@ START_TEST(test_calm_outages_cost_a_round_each)
 }
 END_TEST
 
+/* The cables of the others were never dead: they wait for the lost node's lease,
+ * and for nothing else. */
+START_TEST(test_calm_does_not_wait_for_who_is_lost)
+{
+    struct sim_conf conf = story_conf(1, 3, 3);
+    conf.failover = true;
+    conf.endpoints = 1;
+    struct sim *s = sim_new(&conf);
+    for (int i = 0; i < 3; i++)
+        (void)sim_launch(s);
+    story_until(s, 3000);
+    int64_t before = sim_counted(s, SIM_ROUNDS);
+    sim_cut_machine(s, sim_machine(s, 1 + _i), true, true);
+    story_until(s, 3000 + 1000 + 50);
+    story_check(s, sim_counted(s, SIM_ROUNDS) == before + 1,
+                "node %d is lost: %d rounds after its lease", 1 + _i,
+                (int)(sim_counted(s, SIM_ROUNDS) - before));
+    story_check(s, count_running(s) == 2, "node %d is lost: %d run", 1 + _i,
+                count_running(s));
+    sim_del(s);
+}
+END_TEST
+
 int main(void)
 {
     const struct story_test tests[] = {
+        {test_calm_does_not_wait_for_who_is_lost, 2},
         {test_calm_outages_cost_a_round_each, 1},
     };
     return story_main("calm", "sim", tests, STORY_LEN(tests));

@@ -259,8 +259,8 @@ static bool is_calm(const struct rdzv *r, struct run *run)
         return true;
     bool all_can_come = run->count[NODE_STALE] == 0 /* soon ready */ &&
                         office_all_are_here(&run->office);
-    return all_are_leased(r, run) &&
-           (all_can_come || r->now_us >= run->takeover.calm_us);
+    return (all_can_come || r->now_us >= run->takeover.calm_us) &&
+           all_are_leased(r, run);
 }
 
 /*
@@ -280,10 +280,18 @@ static bool may_propose(struct rdzv *r, struct run *run)
     return is_calm(r, run);
 }
 
+/* It leads, and half of the voters of a round have not answered for a lease.
+ * Those of a first round that is proposed have not answered yet. */
+static bool cannot_act(const struct rdzv *r, const struct run *run)
+{
+    const struct office *o = &run->office;
+    return run->failover && o->state == OFFICE_HELD && o->round > 0 &&
+           !office_may_act(o, r->now_us, run->conf.heartbeat_us);
+}
+
 void round_try_seal(struct rdzv *r, struct run *run)
 {
-    if (run->failover &&
-        !office_may_act(&run->office, r->now_us, run->conf.heartbeat_us))
+    if (cannot_act(r, run))
         run->takeover.calm_us = MONO_NEVER;
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
