@@ -18,11 +18,10 @@ openmpi5) rounds=12 ;; # it takes a second for each, and 8 fill the 64 MiB
 esac
 rounds=${MPI_ROUNDS:-$rounds}
 
-# Files and folders, but for the launcher's marks.
+# Files and folders, but for a server's mark of when it acted last.
 left()
 {
-    find /dev/shm "$TMPDIR" -mindepth 1 ! -path '/dev/shm/ddprun-server_*' \
-        ! -path '/dev/shm/ddprun-launch_*'
+    find /dev/shm "$TMPDIR" -mindepth 1 ! -path '/dev/shm/ddprun-server_*'
 }
 
 none_left()

@@ -10,10 +10,13 @@ mv train worker # by which the stranger knows the run
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --orders=none
 wait_for 'serving on port' d.err
+tapped=$(free_port)
+background tap python3 "$E2E_LIB/tap.py" "$tapped" "$port" wire
+wait_for ready tap.out
 for n in a b; do
     # shellcheck disable=SC2086 # words
-    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=job \
-        ./worker 100000 1 $MODEL --save_steps=5 --snapshot_path=shared
+    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$tapped" --rdzv_id=job \
+        --rdzv_conf=is_host=0 ./worker 100000 1 $MODEL --save_steps=5 --snapshot_path=shared
 done
 state()
 {
@@ -36,8 +39,8 @@ has '^answer' answer # this much is answered, and changes nothing
 sleep 0.3
 same active "$(state)" 'the run'
 
-whole=$(grep -ahs "^$name" /dev/shm/ddprun-launch_* | head -n 1)
-[ "${#whole}" -eq 32 ] || fail "a launch has not noted its run's instance, but '$whole'"
+whole=$(grep -aoh "$name[0-9a-f]\{16\}" wire | head -n 1)
+[ "${#whole}" -eq 32 ] || fail "no member is told the instance, but '$whole'"
 python3 "$E2E_LIB/stranger.py" "$port" ended "$whole" >answer 2>&1 ||
     fail "$(cat answer)"
 eventually 10 is_over || fail 'the run goes on, whatever the trial says'

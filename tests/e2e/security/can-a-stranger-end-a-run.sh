@@ -9,9 +9,12 @@ command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 background d "$DDPRDZVD" --listen="127.0.0.1:$port" --orders=none
 wait_for 'serving on port' d.err
+tapped=$(free_port)
+background tap python3 "$E2E_LIB/tap.py" "$tapped" "$port" wire
+wait_for ready tap.out
 for n in a b; do
-    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=job \
-        "$WORKER" gate
+    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$tapped" --rdzv_id=job \
+        --rdzv_conf=is_host=0 "$WORKER" gate
 done
 wait_round 1 2
 given=$(values instance 1)
@@ -27,8 +30,9 @@ goes_on()
 
 shown=$(python3 "$E2E_LIB/get.py" "$port" /status 'run["instance"]')
 [ "${#shown}" -ge 8 ] || fail "/status shows no instance, but '$shown'"
-whole=$(grep -ahs "^$shown" /dev/shm/ddprun-launch_* | head -n 1) # what a member knows
-[ "${#whole}" -eq 32 ] || fail "a launch has not noted its run's instance, but '$whole'"
+# What a member is told.
+whole=$(grep -aoh "$shown[0-9a-f]*" wire | awk 'length($0) == 32' | head -n 1)
+[ "${#whole}" -eq 32 ] || fail "no member is told the instance, but '$whole'"
 python3 "$E2E_LIB/stranger.py" "$port" spare >spare 2>&1 || fail "$(cat spare)"
 told=$(sed -n 's/^told //p' spare)
 [ "${#told}" -ge 16 ] || fail "a spare is told no instance, but '$told'"

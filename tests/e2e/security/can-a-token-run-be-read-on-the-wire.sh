@@ -7,48 +7,13 @@
 command -v python3 >/dev/null || skip 'needs python3'
 umask 077
 make_token token
-cat >relay.py <<'PY'
-"""Passes bytes on and writes both ways into a file."""
-import selectors, socket, sys
-port, to, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-log = open(path, "wb", buffering=0)
-first = open(path + ".first", "wb", buffering=0) # what a client says first
-server = socket.create_server(("127.0.0.1", port))
-print("ready", flush=True)
-sel = selectors.DefaultSelector()
-sel.register(server, selectors.EVENT_READ)
-peer, clients = {}, []
-while True:
-    for key, _ in sel.select():
-        s = key.fileobj
-        if s is server:
-            a, _ = s.accept()
-            b = socket.create_connection(("127.0.0.1", to))
-            peer[a], peer[b] = b, a
-            clients.append(a)
-            for x in (a, b):
-                sel.register(x, selectors.EVENT_READ)
-            continue
-        try:
-            data = s.recv(65536)
-            if data:
-                log.write(data)
-                if s is clients[0]:
-                    first.write(data)
-                peer[s].sendall(data)
-                continue
-            peer[s].shutdown(socket.SHUT_WR)
-        except OSError:
-            pass # that end is gone; the other one will see it
-        sel.unregister(s)
-PY
 # through FILE [OPTION...]: a run of two nodes through the relay.
 through()
 {
     file=$1
     shift
     relayed=$(free_port)
-    background "r_$file" python3 relay.py "$relayed" "$port" "$file"
+    background "r_$file" python3 "$E2E_LIB/tap.py" "$relayed" "$port" "$file"
     wait_for ready "r_$file.out"
     for name in a b; do
         node $name --nnodes=2 --rdzv_id=the-quick-brown-run \
