@@ -146,8 +146,8 @@ START_TEST(test_calm_outages_cost_a_round_each)
 }
 END_TEST
 
-/* The cables of the others were never dead: they wait for the lost node's lease,
- * and for nothing else. */
+/* The cables of the others were never dead: they wait for the lost node's
+ * lease, and for nothing else. */
 START_TEST(test_calm_does_not_wait_for_who_is_lost)
 {
     struct sim_conf conf = story_conf(1, 3, 3);
