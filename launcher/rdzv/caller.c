@@ -7,7 +7,7 @@
  * Failure modes:
  *  - The name does not resolve, nobody listens, the connection breaks: the next
  *    turn begins again, with the next address of the name.
- *  - No answer to the dial: given up after CALLER_EVERY_MS. A new dial comes
+ *  - No answer to the dial: given up after CALLER_DIAL_MS. A new dial comes
  *    through as soon as the cable is back, what TCP sends again seconds later.
  *  - The resolver hangs: nothing is done until it comes back.
  */
@@ -129,10 +129,10 @@ static void find(struct caller *c)
 
 static void take_turn(struct caller *c)
 {
-    int64_t until_us = mono_after(c->dialled_us, CALLER_EVERY_MS * MONO_MS);
+    int64_t until_us = mono_after(c->dialled_us, CALLER_DIAL_MS * MONO_MS);
     if (c->conn != NULL && !c->up && mono_now_us() >= until_us)
         hang_up(c);
-    if (c->up && c->repeats)
+    if (c->up)
         say(c);
     else if (c->conn == NULL)
         find(c);
@@ -167,13 +167,11 @@ int caller_init(struct caller *c,
 /* False: it calls there already. */
 static bool begin(struct caller *c,
                   const struct conf_endpoint *at,
-                  const struct msg *say,
-                  bool repeats)
+                  const struct msg *say)
 {
     bool same =
         c->on && c->at.port == at->port && strcmp(c->at.host, at->host) == 0;
     c->say = *say;
-    c->repeats = repeats;
     if (same)
         return false;
     hang_up(c);
@@ -186,12 +184,14 @@ static bool begin(struct caller *c,
 void caller_start(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,
-                  bool repeats)
+                  int64_t every_ms)
 {
-    if (!begin(c, at, say, repeats))
+    ddp_assert(every_ms > 0);
+    if (!begin(c, at, say))
         return;
     c->by_itself = true;
-    (void)uv_timer_start(&c->timer, on_turn, CALLER_EVERY_MS, CALLER_EVERY_MS);
+    (void)uv_timer_start(&c->timer, on_turn, (uint64_t)every_ms,
+                         (uint64_t)every_ms);
     find(c);
 }
 
@@ -200,7 +200,7 @@ void caller_ask(struct caller *c,
                 const struct msg *say,
                 bool anew)
 {
-    (void)begin(c, at, say, true);
+    (void)begin(c, at, say);
     c->by_itself = false;
     if (anew && c->up)
         hang_up(c);

@@ -16,7 +16,7 @@
 #include "rendezvous/net/addr.h"
 #include "rendezvous/proto/msg.h"
 
-#define CALLER_EVERY_MS 1000
+#define CALLER_DIAL_MS 1000
 
 struct conn;
 
@@ -47,7 +47,7 @@ struct caller {
     void *ctx;
 
     bool on;
-    bool repeats, by_itself;
+    bool by_itself;
     uv_timer_t timer;
     struct conf_endpoint at;
     struct msg say;
@@ -69,16 +69,16 @@ int caller_init(struct caller *c,
                 void *ctx,
                 struct ddp_err *err);
 
-/* Calls there from now on with this message; copies both. If it calls another
- * place so far, that connection ends. A message that `repeats` may change while
- * the place stays; another one is said on the next connection. */
+/* Calls there from now on, and says this message each `every_ms`; copies both. If
+ * it calls another place so far, that connection ends. The message may change
+ * while the place stays. */
 void caller_start(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,
-                  bool repeats);
+                  int64_t every_ms);
 
 /* Says the message there now, or as soon as there is a connection, for which it
- * dials anew if the last dial was not answered within CALLER_EVERY_MS; `anew`:
+ * dials anew if the last dial was not answered within CALLER_DIAL_MS; `anew`:
  * also if there is one. Does nothing by itself after that. */
 void caller_ask(struct caller *c,
                 const struct conf_endpoint *at,

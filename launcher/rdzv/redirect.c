@@ -35,6 +35,12 @@ static void stop(struct redirect *r)
         caller_stop(&r->callers[i]);
 }
 
+/* An endpoint that has just been started may found another run a lease later. */
+static int64_t every_ms(const struct conf *c)
+{
+    return mono_min(CALLER_DIAL_MS, c->heartbeat_timeout_us / MONO_MS / 4);
+}
+
 static void update(struct redirect *r)
 {
     struct msg m = {.kind = MSG_KIND_serves, .serves = r->say};
@@ -49,7 +55,8 @@ static void update(struct redirect *r)
         m.serves.addr[0] = '\0'; /* where is it? */
     for (int i = 0; i < r->conf->endpoints_len; i++)
         if (gathers ? i < r->which : i != r->which)
-            caller_start(&r->callers[i], &r->conf->endpoints[i], &m, true);
+            caller_start(&r->callers[i], &r->conf->endpoints[i], &m,
+                         every_ms(r->conf));
         else
             caller_stop(&r->callers[i]);
 }

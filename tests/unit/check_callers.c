@@ -127,6 +127,7 @@ static void setup(void)
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     conf.nnodes_min = conf.nnodes_max = 3;
     conf.failover = CONF_FAILOVER_OFF; /* no spare port is needed here */
+    conf.heartbeat_timeout_us = 5 * MONO_S;
     conf.endpoints_len = PLACES;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
     for (int i = 0; i < PLACES; i++) {

@@ -80,6 +80,32 @@ START_TEST(test_failover_all_run_once_it_is_in_force)
 END_TEST
 
 /* Who votes, and where they would serve. */
+/* A leader elsewhere has a lease to tell a server that was just started. */
+START_TEST(test_failover_founding_waits_a_lease_for_who_leads)
+{
+    limits_of(1, 3);
+    like.last_call_ms = 0;
+    serve(1);
+    come_all(0, 1);
+    goes_on((like.heartbeat_ms - 100) * MONO_MS);
+    ck_assert_int_eq(running(), 0);
+    goes_on(200 * MONO_MS);
+    ck_assert_int_eq(running(), 2);
+}
+END_TEST
+
+/* If all are here nobody runs elsewhere. */
+START_TEST(test_failover_founding_with_all_nodes_is_at_once)
+{
+    limits_of(1, 3);
+    like.last_call_ms = 0;
+    serve(1);
+    come_all(0, 2);
+    goes_on(100 * MONO_MS);
+    ck_assert_int_eq(running(), 3);
+}
+END_TEST
+
 START_TEST(test_failover_voters_are_told_with_their_addresses)
 {
     round_of(2, 2, 2);
@@ -622,6 +648,8 @@ int main(void)
         {test_failover_must_agree, 1},
         {test_failover_round_is_proposed_then_in_force, 1},
         {test_failover_all_run_once_it_is_in_force, 1},
+        {test_failover_founding_waits_a_lease_for_who_leads, 1},
+        {test_failover_founding_with_all_nodes_is_at_once, 1},
         {test_failover_voters_are_told_with_their_addresses, 1},
         {test_failover_round_of_one_begins_at_once, 1},
         {test_failover_lost_node_is_left_out, 1},

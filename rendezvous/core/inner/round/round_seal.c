@@ -289,6 +289,16 @@ static bool cannot_act(const struct rdzv *r, const struct run *run)
            !office_may_act(o, r->now_us, run->conf.heartbeat_us);
 }
 
+/* A server that was just started waits a lease before it founds a run that has
+ * room for more nodes: a leader elsewhere, of which it knows nothing, tells it
+ * by then where the run is. */
+static int64_t last_call_ends_us(const struct rdzv *r, const struct run *run)
+{
+    int64_t at_us = mono_after(r->now_us, run->conf.last_call_us);
+    int64_t told_us = mono_after(r->began_us, run->conf.heartbeat_us);
+    return run->failover && told_us > at_us ? told_us : at_us;
+}
+
 void round_try_seal(struct rdzv *r, struct run *run)
 {
     if (cannot_act(r, run))
@@ -314,8 +324,8 @@ void round_try_seal(struct rdzv *r, struct run *run)
     }
     if (run->gather.seal_at_us != MONO_NEVER)
         return;
-    run->gather.seal_at_us = mono_after(r->now_us, run->conf.last_call_us);
+    run->gather.seal_at_us = last_call_ends_us(r, run);
     note(r, NOTE_last_call, run, "", "%d of %d..%d, for %lld ms", have,
          run->conf.nodes_min, run->conf.nodes_max,
-         (long long)(run->conf.last_call_us / MONO_MS));
+         (long long)mono_ms_until(r->now_us, run->gather.seal_at_us));
 }
