@@ -33,6 +33,14 @@ def join(i, run, n, **what):
     s.sendall(HELLO + struct.pack("<I", len(body)) + body)
     return s
 
+def farewell(i, run):
+    """What is said for a launcher that is dead."""
+    body = json.dumps({"kind": "farewell", "version": 1, "run": run,
+                       "agent": "%032x" % i}).encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
+        s.sendall(HELLO + struct.pack("<I", len(body)) + body)
+        heard(s, b"no such word")
+
 def heard(s, word):
     """What it is told until that word, or the end, comes."""
     text = b""
@@ -63,6 +71,7 @@ assert cpu_ticks() - before < 20, "it spins"
 for s in strangers:
     s.close()
 inside.pop().close()
+farewell(118, "full")
 heard(inside[0], b'"stop"')
 assert b'"world"' in heard(join(2000, "more", 1), b'"world"')
 print("done", flush=True)
