@@ -165,9 +165,8 @@ int caller_init(struct caller *c,
 }
 
 /* False: it calls there already. */
-static bool begin(struct caller *c,
-                  const struct conf_endpoint *at,
-                  const struct msg *say)
+static bool
+begin(struct caller *c, const struct conf_endpoint *at, const struct msg *say)
 {
     bool same =
         c->on && c->at.port == at->port && strcmp(c->at.host, at->host) == 0;

@@ -69,9 +69,9 @@ int caller_init(struct caller *c,
                 void *ctx,
                 struct ddp_err *err);
 
-/* Calls there from now on, and says this message each `every_ms`; copies both. If
- * it calls another place so far, that connection ends. The message may change
- * while the place stays. */
+/* Calls there from now on, and says this message each `every_ms`; copies both.
+ * If it calls another place so far, that connection ends. The message may
+ * change while the place stays. */
 void caller_start(struct caller *c,
                   const struct conf_endpoint *at,
                   const struct msg *say,

@@ -35,7 +35,8 @@ static void stop(struct redirect *r)
         caller_stop(&r->callers[i]);
 }
 
-/* An endpoint that has just been started may found another run a lease later. */
+/* An endpoint that has just been started may found another run a lease later.
+ */
 static int64_t every_ms(const struct conf *c)
 {
     return mono_min(CALLER_DIAL_MS, c->heartbeat_timeout_us / MONO_MS / 4);
