@@ -35,8 +35,7 @@ static void stop(struct redirect *r)
         caller_stop(&r->callers[i]);
 }
 
-/* An endpoint that has just been started may found another run a lease later.
- */
+/* A lease after it was started an endpoint may found another run. */
 static int64_t every_ms(const struct conf *c)
 {
     return mono_min(CALLER_DIAL_MS, c->heartbeat_timeout_us / MONO_MS / 4);
