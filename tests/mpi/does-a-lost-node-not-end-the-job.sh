@@ -1,6 +1,6 @@
 #!/bin/sh
 # limit: 60
-# The launcher and all workers of a node are killed while its ranks send around, or
+# Guard and agent of a node are killed while its ranks send around, or
 # its cable is cut: does a spare take its place, or does the job go on with the
 # nodes that are left, and has the next round the right numbers?
 . "${MPI_TESTS:?is set by tests/mpi/run}/lib/mpi.sh"
@@ -13,7 +13,7 @@ start 2 2 2
 wait_for '^around: 6$' na.out 30
 begin nc 2 2
 wait_for 'waits as a spare' nc.err 30
-kill_node nb
+kill_both nb
 ends_with 0 na 30
 ends_with 0 nc 30
 end_of nb
