@@ -60,90 +60,6 @@ START_TEST(test_takeover_waits_for_leases_of_the_server_before)
 }
 END_TEST
 
-/* A long one, if the voters were told of such. */
-START_TEST(test_takeover_waits_for_long_leases)
-{
-    round_of(3, 3, 3);
-    goes_on(2 * HEARTBEAT);
-    ck_assert_int_eq(voters[0].long_ms, 30000);
-    ck_assert_int_gt(voters[0].lease_until_us, now_us + 20 * MONO_S);
-    serve(2);
-    come_all(0, 1);
-    come(4); /* would take the place of the third */
-    goes_on(20 * MONO_S);
-    ck_assert_int_eq(newest_round(), 1);
-    goes_on(11 * MONO_S);
-    ck_assert_int_eq(newest_round(), 2);
-    ck_assert_int_eq(running(), 3);
-}
-END_TEST
-
-/* Found by losing hosts (the newest round had begun before its spare came): the
- * next server waited for long leases that nobody held any more. Also a server
- * that heard of them from those who promised it tells of none then. */
-START_TEST(test_takeover_waits_for_no_long_lease_that_a_spare_ended)
-{
-    round_of(3, 3, 3);
-    goes_on(2 * HEARTBEAT);
-    ck_assert_int_eq(voters[2].long_ms, 30000);
-    if (_i == 1) {
-        serve(2);
-        come_all(0, 2);
-    }
-    come(4);
-    goes_on(HEARTBEAT);
-    for (int i = 0; i < 3; i++) {
-        ck_assert_int_eq(voters[i].long_ms, 0);
-        ck_assert_int_le(voters[i].lease_until_us, now_us + HEARTBEAT);
-    }
-    ck_assert_int_eq(newest_round(), 1);
-    serve(3);
-    come_all(0, 1);
-    come(4);
-    goes_on(HEARTBEAT + 200 * MONO_MS);
-    ck_assert_int_eq(newest_round(), 2);
-    ck_assert_int_eq(running(), 3);
-}
-END_TEST
-
-/* A member that may hold one is away when the spare comes, or does not come to
- * the next server: so they are told of. */
-START_TEST(test_takeover_waits_for_a_long_lease_that_a_spare_could_not_end)
-{
-    round_of(3, 3, 3);
-    goes_on(2 * HEARTBEAT);
-    breaks(2);
-    if (_i == 1)
-        serve(2);
-    if (_i == 1)
-        come_all(0, 1);
-    come(4);
-    goes_on(2 * HEARTBEAT);
-    ck_assert_int_eq(voters[0].long_ms, 30000);
-    serve(3);
-    come_all(0, 1);
-    come(4);
-    goes_on(20 * MONO_S);
-    ck_assert_int_eq(newest_round(), 1);
-    ck_assert_int_eq(running(), 3);
-}
-END_TEST
-
-/* The spare is gone again. */
-START_TEST(test_takeover_long_leases_come_back_without_a_spare)
-{
-    round_of(3, 3, 3);
-    goes_on(2 * HEARTBEAT);
-    come(4);
-    goes_on(HEARTBEAT);
-    ck_assert_int_eq(voters[0].long_ms, 0);
-    dies(4);
-    goes_on(2 * HEARTBEAT);
-    ck_assert_int_eq(voters[0].long_ms, 30000);
-    ck_assert_int_gt(voters[0].lease_until_us, now_us + 20 * MONO_S);
-}
-END_TEST
-
 /* One that comes late fills its place. */
 START_TEST(test_takeover_late_member_goes_on)
 {
@@ -749,10 +665,6 @@ int main(void)
         {test_takeover_by_the_majority_stops_nobody, 1},
         {test_takeover_is_none_without_the_majority, 1},
         {test_takeover_waits_for_leases_of_the_server_before, 1},
-        {test_takeover_waits_for_long_leases, 1},
-        {test_takeover_waits_for_no_long_lease_that_a_spare_ended, 2},
-        {test_takeover_waits_for_a_long_lease_that_a_spare_could_not_end, 2},
-        {test_takeover_long_leases_come_back_without_a_spare, 1},
         {test_takeover_late_member_goes_on, 1},
         {test_takeover_again_and_again, 1},
         {test_takeover_of_a_round_that_nobody_began, 1},

@@ -1,6 +1,6 @@
 #!/bin/sh
-# --nnodes=2, and the cable is cut for longer than heartbeat_timeout: since
-# nobody could go on without the lost node, do all workers run on? And is a
+# --nnodes=2, failover=0, and the cable is cut for longer than heartbeat_timeout:
+# since nobody could go on without the lost node, do all workers run on? And is a
 # failure that happens meanwhile handled when the cable is back?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -8,7 +8,7 @@ network host other
 for machine in host other; do
     node_on $machine $machine --nnodes=2 --nproc_per_node=2 --max_restarts=2 \
         --rdzv_endpoint=host:29500 \
-        --rdzv_conf=heartbeat_timeout=0.5,reconnect_timeout=20 "$WORKER" gate
+        --rdzv_conf=failover=0,heartbeat_timeout=0.5,reconnect_timeout=20 "$WORKER" gate
 done
 wait_round 1 4
 sleep 1.5 # for a lease to be granted

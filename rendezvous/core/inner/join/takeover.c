@@ -240,12 +240,15 @@ static void win(struct rdzv *r, struct run *run)
 
 /* -- all that may follow from a step --------------------------------------- */
 
+/* By an epoch that is believed (office_hear). */
 static bool is_outbid(const struct rdzv *r, const struct run *run)
 {
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].conn >= 0 &&
-            epoch_cmp(&r->nodes[i].epoch, &run->office.epoch) > 0)
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (n->conn >= 0 && n->epoch.count <= run->office.heard &&
+            epoch_cmp(&n->epoch, &run->office.epoch) > 0)
             return true;
+    }
     return false;
 }
 

@@ -353,17 +353,6 @@ static int64_t sent_us(const struct node *n, int64_t seq)
                : OFFICE_NO_ECHO;
 }
 
-/* A long lease is granted only once half of the voters know that such may be
- * out: so whoever takes office after us hears of it. */
-static bool
-may_be_long(const struct rdzv *r, struct run *run, const struct node *n)
-{
-    if (!is_long(run, n))
-        return false;
-    office_announce_long(&run->office, r->now_us, run->conf.reconnect_us);
-    return office_long_is_known(&run->office, r->now_us);
-}
-
 void node_set_long_out(struct rdzv *r, struct node *n, bool long_out)
 {
     if (n->long_out == long_out)
@@ -397,12 +386,11 @@ static void grant_by_voters(
     n->beat_heard = heard;
     if (epoch_cmp(&n->epoch, &o->epoch) == 0)
         office_echo(o, n->agent, sent_us(n, heard));
-    bool longer = obeys && may_be_long(r, run, n);
-    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
-    bool all_short = note_length(n, longer, seq, heard);
+    int64_t lease_us = run->conf.heartbeat_us;
+    bool all_short = note_length(n, false, seq, heard);
     extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
-    if (longer || all_short)
-        node_set_long_out(r, n, longer);
+    if (all_short)
+        node_set_long_out(r, n, false);
     try_retract_long(run);
     if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
         n->state == NODE_STALE) /* whose round may run elsewhere without it */
