@@ -7,11 +7,7 @@
 network host other third
 daemon_on_third()
 {
-    (
-        in_machine third env "E2E_MARK=$E2E_DIR:$1" "$DDPRDZVD" \
-            --listen=10.77.0.3:29400
-    ) >"$1.out" 2>"$1.err" 9<&- &
-    eval "pid_$1=$!"
+    background_on third "$1" "$DDPRDZVD" --listen=10.77.0.3:29400
     wait_for 'serving on port' "$1.err"
 }
 

@@ -261,6 +261,14 @@ free_port()
     echo "$_port"
 }
 
+# fresh NAME: what one of that name has said before is gone when another is
+# started. The shell that is put behind opens the files only when it runs, and
+# who waits for a line in them would find the old one.
+fresh()
+{
+    : >"$1.out" >"$1.err"
+}
+
 # background NAME COMMAND...: its output goes to NAME.out and NAME.err, its pid
 # is in the variable pid_NAME. A shell ignores SIGINT for what it puts behind;
 # env undoes that.
@@ -268,6 +276,7 @@ background()
 {
     _name=$1
     shift
+    fresh "$_name"
     env --default-signal=INT --default-signal=QUIT \
         "E2E_MARK=$E2E_DIR:$_name" "$@" >"$_name.out" 2>"$_name.err" 9<&- &
     eval "pid_$_name=$!"
@@ -501,26 +510,34 @@ in_machine()
         ' sh "$_machine" "$@"
 }
 
-# node_on MACHINE NAME [OPTION...] PROGRAM...: a launcher on that machine.
-node_on()
+# background_on MACHINE NAME COMMAND...: as background, there.
+background_on()
 {
     _name=$2
+    fresh "$_name"
     (
         _machine=$1
         shift 2
         in_machine "$_machine" env --default-signal=INT --default-signal=QUIT \
-            "E2E_MARK=$E2E_DIR:$_name" "$DDPRUN" "$@"
+            "E2E_MARK=$E2E_DIR:$_name" "$@"
     ) >"$_name.out" 2>"$_name.err" 9<&- &
     eval "pid_$_name=$!"
 }
 
-# daemon_on MACHINE NAME PORT: a rendezvous daemon there.
+# node_on MACHINE NAME [OPTION...] PROGRAM...: a launcher on that machine.
+node_on()
+{
+    _machine=$1 _name=$2
+    shift 2
+    background_on "$_machine" "$_name" "$DDPRUN" "$@"
+}
+
+# daemon_on MACHINE NAME PORT [OPTION...]: a rendezvous daemon there.
 daemon_on()
 {
-    _name=$2
-    (in_machine "$1" env "E2E_MARK=$E2E_DIR:$_name" "$DDPRDZVD" \
-        --listen="0.0.0.0:$3") >"$_name.out" 2>"$_name.err" 9<&- &
-    eval "pid_$_name=$!"
+    _machine=$1 _name=$2 _port=$3
+    shift 3
+    background_on "$_machine" "$_name" "$DDPRDZVD" --listen="0.0.0.0:$_port" "$@"
     wait_for 'serving on port' "$_name.err"
 }
 

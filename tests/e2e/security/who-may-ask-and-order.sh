@@ -69,10 +69,7 @@ for orders in default any local; do
     how=--orders=$orders
     [ $orders != default ] || how=
     # shellcheck disable=SC2086 # a word, or none
-    (in_machine head env "E2E_MARK=$E2E_DIR:g" "$DDPRDZVD" $how) \
-        >g.out 2>g.err 9<&- &
-    pid_g=$!
-    wait_for 'serving on port' g.err
+    daemon_on head g 29400 $how
     from far 0 top
     has '^head:29400: .*; 0 runs' far.out
     : >started
