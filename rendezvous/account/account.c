@@ -5,9 +5,11 @@
  * Failure modes:
  *   - The first sign of a failure comes to light later, and is older: the note
  *     has it, and what counted as ran since then is detection.
+ *   - The first step of all is told: what had counted as ran until then, also
+ *     in rounds that have ended, was the program's start.
  *   - The server is a new one, or was cut off: a member brings the sums up to
  *     its round (`told`), which replace what was counted. Of two members one
- *     may know more: since when the round ran.
+ *     may know more: since when the round ran, or that there are steps.
  *   - Workers write steps between two beats: what is done again is known to
  *     within two beats.
  *   - Steps become fewer within a round: the program counts anew, and all that
@@ -133,6 +135,8 @@ resume(struct account *a, const struct note *n, const struct goodput_sums *told)
     a->before_us = from_us;
     a->started_us = told->started_us;
     a->told = a->news = true;
+    a->told_steps = told->steps;
+    a->told_started_us = told->started_us;
     a->again_us = 0;
     a->reached = told->steps;
     goodput_resume(&a->goodput, &told->parts, from_us);
@@ -145,21 +149,29 @@ resume(struct account *a, const struct note *n, const struct goodput_sums *told)
         t->cost = (struct goodput_parts){.ran_us = 0};
     if (told->started_us == 0)
         return;
-    a->ran_round = a->new_round = n->round;
+    a->ran_round = n->round;
+    a->new_round = told->steps > 0 ? n->round : 0;
     goodput_enter(&a->goodput, GOODPUT_RUNS,
                   mono_min(from_us + told->started_us, n->at_us));
 }
 
-/* What members tell is the same, but one may not know yet that the round runs.
- * With the end come the sums of all. */
+/* Members tell the same, but one may not know yet that the round runs, or of
+ * the first step. What beats have told since says neither better: they are of
+ * now. */
+static bool
+is_known(const struct account *a, int64_t round, const struct goodput_sums *s)
+{
+    return a->told && a->round == round &&
+           s->started_us <= a->told_started_us && s->steps <= a->told_steps;
+}
+
+/* With the end come the sums of all. */
 static void hear(struct account *a, const struct note *n)
 {
     struct goodput_sums told;
     bool over = n->phase->phase == PHASE_OVER;
-    if (!goodput_parse(&told, n->phase->told))
-        return;
-    bool known = a->round == n->round && a->told && !over;
-    if (known && (told.started_us == 0 || a->started_us > 0))
+    if (!goodput_parse(&told, n->phase->told) ||
+        (!over && is_known(a, n->round, &told)))
         return;
     spend(a, n->at_us);
     resume(a, n, &told);
@@ -245,16 +257,27 @@ static void take_phase(struct account *a, const struct note *n)
 
 /* -- steps ----------------------------------------------------------------- */
 
+/* The first step of all: rounds that seemed to run were starts. */
+static void start_over(struct account *a, int64_t at_us)
+{
+    spend(a, at_us);
+    goodput_start_over(&a->goodput, at_us);
+    a->given = goodput_get(&a->goodput, at_us);
+    goodput_was_start(&a->before, &a->before);
+    timeline_start_over(&a->timeline);
+    a->news = true;
+}
+
 /* The first new one of a round: only now does it run. */
 static void begin_new(struct account *a, const struct note *n)
 {
     a->new_round = n->round;
     end_repeating(a, n->at_us);
+    if (a->reached == 0)
+        start_over(a, n->at_us);
     if (a->phase != PHASE_RUNS)
         return; /* workers of other nodes are still being started */
     spend(a, n->at_us);
-    if (a->goodput.phase == GOODPUT_RUNS)
-        goodput_start_over(&a->goodput, n->at_us);
     run_from(a, n->round, n->at_us);
 }
 

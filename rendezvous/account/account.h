@@ -8,7 +8,7 @@
  * A program whose workers tell no steps runs as soon as all of them have been
  * started, so that its own start counts as ran; account_knows_start says which
  * it is. It is known with the first step that is told: what had counted as ran
- * until then was the start.
+ * until then, in all rounds, was the start.
  *
  * The sums up to a round go with it from server to server, as a text
  * (goodput_print). An account that is told them goes on from these, whatever it
@@ -33,7 +33,8 @@ struct account {
     int64_t round;
     struct goodput_parts before;
     int64_t before_us, started_us;
-    bool told, news;   /* news: the text has changed */
+    bool told, news;                     /* news: the text has changed */
+    int64_t told_steps, told_started_us; /* as that server told them */
     int64_t ran_round; /* the last one that ran; 0: none did */
 
     int64_t reached;   /* the most steps that were told, plus 1; 0: none were */

@@ -83,13 +83,21 @@ void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us)
     g->since_us = now_us;
 }
 
+void goodput_was_start(struct goodput_parts *parts, struct goodput_parts *payer)
+{
+    payer->restart_us += parts->ran_us + parts->detect_us;
+    parts->ran_us = parts->detect_us = 0;
+}
+
+/* If the round that runs is known not to be well, what comes now is detect. */
 void goodput_start_over(struct goodput *g, int64_t now_us)
 {
-    ddp_assert(g->phase == GOODPUT_RUNS && now_us >= g->ran_from_us);
-    g->parts.restart_us += now_us - g->ran_from_us;
+    ddp_assert(g->phase != GOODPUT_UNBORN && g->phase != GOODPUT_OVER);
+    bool well = g->phase != GOODPUT_RUNS || g->bad_us == MONO_NEVER;
+    count(g, now_us, &g->parts);
+    goodput_was_start(&g->parts, &g->parts);
     g->ran_from_us = g->since_us = now_us;
-    if (g->bad_us < now_us)
-        g->bad_us = now_us;
+    g->bad_us = well ? MONO_NEVER : now_us;
 }
 
 void goodput_bad(struct goodput *g, int64_t at_us)

@@ -54,8 +54,12 @@ void goodput_resume(struct goodput *g,
 /* What the run does from now on; nothing, if it did so before. */
 void goodput_enter(struct goodput *g, enum goodput_phase phase, int64_t now_us);
 
-/* In RUNS: only from now on does it run. What counted as ran was its start. */
+/* Nothing ran before now: what counted as ran, or as detect, was a start. */
 void goodput_start_over(struct goodput *g, int64_t now_us);
+
+/* The same for sums: what ran was a restart, for which `payer` pays. */
+void goodput_was_start(struct goodput_parts *parts,
+                       struct goodput_parts *payer);
 
 /*
  * Since then not all was well in the round that runs or, in STARTS and WAITS,

@@ -74,3 +74,12 @@ void timeline_spend(struct timeline *t, const struct goodput_parts *more)
     for (int i = len > 2 ? len - 2 : 0; i < len; i++)
         timeline_share(t, i, more, &nth(t, t->known - len + i)->cost);
 }
+
+void timeline_start_over(struct timeline *t)
+{
+    struct goodput_parts nobodys = {.restart_us = 0}, *payer = &nobodys;
+    for (int64_t i = t->known - timeline_len(t); i < t->known; i++) {
+        goodput_was_start(&nth(t, i)->cost, payer);
+        payer = &nth(t, i)->cost;
+    }
+}

@@ -51,4 +51,8 @@ void timeline_share(const struct timeline *t,
                     struct goodput_parts *cost);
 void timeline_spend(struct timeline *t, const struct goodput_parts *more);
 
+/* No round has run: what counted as ran or detect was a restart, for which the
+ * round before pays. */
+void timeline_start_over(struct timeline *t);
+
 #endif

@@ -680,6 +680,17 @@ static void take_costs(struct past *h, const struct account *a, size_t upto)
     }
 }
 
+/* No round before this one ran, as the first step says; so has the timeline
+ * those that it keeps. */
+static void start_over(struct past *h, size_t i)
+{
+    struct goodput_parts nobodys = {.restart_us = 0}, *payer = &nobodys;
+    for (size_t k = 0; k < i; k++) {
+        goodput_was_start(&h->rounds[k].cost, payer);
+        payer = &h->rounds[k].cost;
+    }
+}
+
 /* That nodes are missing is not believed if the next seal comes as soon as
  * messages do. */
 static void tell_round(struct teller *t, size_t i)
@@ -691,6 +702,7 @@ static void tell_round(struct teller *t, size_t i)
                &(struct note_phase){.phase = PHASE_STARTS,
                                     .sealed = true,
                                     .told = told_of(h, r)});
+    bool knew = account_knows_start(t->account);
     if (r->all_run_us > 0 && (r->end_us == 0 || r->all_run_us < r->end_us))
         tell_begin(t, r);
     if (!last) {
@@ -705,6 +717,8 @@ static void tell_round(struct teller *t, size_t i)
                                             .end = r->failed ? ROUND_FAILED
                                                              : ROUND_STOPPED});
     }
+    if (!knew && account_knows_start(t->account))
+        start_over(h, i);
     take_costs(h, t->account, i);
 }
 

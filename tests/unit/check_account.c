@@ -158,6 +158,45 @@ START_TEST(test_a_new_step_before_all_run_counts_when_they_do)
 }
 END_TEST
 
+/*
+ * A node leaves before the program has done its first step. The round that it
+ * ended was a start as well, and so was what it took to see a failure in it.
+ */
+START_TEST(test_a_round_before_the_first_step_did_not_run)
+{
+    begin(&account);
+    TELL(&account, 16, 1, PHASE_STARTS, .end = ROUND_FAILED,
+         .sign_us = 14 * MONO_S);
+    TELL(&account, 17, 2, PHASE_STARTS, .sealed_us = 17 * MONO_S);
+    ck_assert_str_eq(sums, "8000 5000 2000 2000 0 0 0 0");
+    TELL(&account, 18, 2, PHASE_RUNS, .sealed_us = 17 * MONO_S);
+    expect(&account, 20, 10, 5, 2, 3);
+    steps(&account, 20, 2, 1);
+    ck_assert_str_eq(sums, "0 5000 0 12000 0 3000 0 1");
+    expect(&account, 30, 10, 5, 0, 15);
+    /* That a worker had died before is known too late to matter. */
+    TELL(&account, 30, 2, PHASE_STARTS, .end = ROUND_FAILED,
+         .sign_us = 13 * MONO_S);
+    expect(&account, 30, 0, 5, 10, 15);
+    struct timeline_round r = account_round(&account, 0, 30 * MONO_S);
+    ck_assert_int_eq(r.cost.ran_us + r.cost.detect_us, 0);
+    ck_assert_int_eq(r.cost.restart_us, 4 * MONO_S);
+}
+END_TEST
+
+/* The first step of all is told while other nodes start their workers. */
+START_TEST(test_a_first_step_before_all_run_ends_the_start)
+{
+    begin(&account);
+    TELL(&account, 16, 1, PHASE_STARTS, .end = ROUND_LEFT);
+    TELL(&account, 17, 2, PHASE_STARTS, .sealed_us = 17 * MONO_S);
+    steps(&account, 18, 2, 1);
+    ck_assert_str_eq(sums, "0 5000 0 12000 0 0 0 1");
+    TELL(&account, 20, 2, PHASE_RUNS, .sealed_us = 17 * MONO_S);
+    expect(&account, 30, 10, 5, 0, 15);
+}
+END_TEST
+
 /* A program that counts its steps anew within a round does no step again. */
 START_TEST(test_steps_that_count_anew_are_new)
 {
@@ -233,6 +272,48 @@ START_TEST(test_of_two_members_the_one_counts_that_knows_more)
 }
 END_TEST
 
+/* The server is lost before the program has done its first step. */
+START_TEST(test_the_next_server_knows_of_no_step_yet)
+{
+    char told[sizeof(sums)];
+    begin(&account);
+    (void)strcpy(told, sums);
+    TELL(&other, 10, 0, PHASE_WAITS, .anew = true);
+    TELL(&other, 10, 1, PHASE_RUNS, .told = told, .told_us = 5 * MONO_S);
+    expect(&other, 12, 6, 5, 0, 1);
+    steps(&other, 12, 1, 1);
+    expect(&other, 20, 8, 5, 0, 7);
+    ck_assert_str_eq(sums, "0 5000 0 0 0 7000 0 1");
+}
+END_TEST
+
+/*
+ * One member was told of the round before its first step, or before all ran,
+ * and another one after it. A beat that comes between what the two tell does
+ * not say when the round began to run.
+ */
+START_TEST(test_the_member_counts_that_was_told_last)
+{
+    static const char *const less[] = {"9000 5000 0 0 0 1000 0 0",
+                                       "9000 5000 0 0 0 4000 0 0",
+                                       "0 5000 0 9000 0 0 0 9"};
+    static const char more[] = "0 5000 0 9000 0 4000 0 9";
+    for (size_t i = 0; i < sizeof(less) / sizeof(less[0]) * 2; i++) {
+        const char *const first = i % 2 == 0 ? less[i / 2] : more;
+        const char *const second = i % 2 == 0 ? more : less[i / 2];
+        TELL(&account, 100, 0, PHASE_WAITS, .anew = true);
+        TELL(&account, 100, 7, PHASE_RUNS, .told = first,
+             .told_us = 90 * MONO_S);
+        steps(&account, 101, 7, 10);
+        TELL(&account, 102, 7, PHASE_RUNS, .told = second,
+             .told_us = 90 * MONO_S);
+        steps(&account, 103, 7, 11);
+        expect(&account, 110, 16, 5, 0, 13);
+        ck_assert_str_eq(sums, more);
+    }
+}
+END_TEST
+
 /* A text of another version says nothing, and nothing is lost by it. */
 START_TEST(test_nonsense_that_is_told_changes_nothing)
 {
@@ -276,9 +357,13 @@ int main(void)
     tcase_add_test(tc, test_the_start_of_a_program_is_no_work);
     tcase_add_test(tc, test_a_restart_lasts_until_the_first_new_step);
     tcase_add_test(tc, test_a_new_step_before_all_run_counts_when_they_do);
+    tcase_add_test(tc, test_a_round_before_the_first_step_did_not_run);
+    tcase_add_test(tc, test_a_first_step_before_all_run_ends_the_start);
     tcase_add_test(tc, test_steps_that_count_anew_are_new);
     tcase_add_test(tc, test_a_server_that_was_cut_off_knows_less);
     tcase_add_test(tc, test_of_two_members_the_one_counts_that_knows_more);
+    tcase_add_test(tc, test_the_next_server_knows_of_no_step_yet);
+    tcase_add_test(tc, test_the_member_counts_that_was_told_last);
     tcase_add_test(tc, test_nonsense_that_is_told_changes_nothing);
     tcase_add_test(tc, test_a_round_that_was_given_up_is_counted);
     tcase_add_test(tc, test_the_sums_of_the_end_are_those_of_all);

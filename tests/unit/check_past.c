@@ -264,21 +264,54 @@ START_TEST(test_past_of_a_node_that_was_lost_has_its_silence)
 }
 END_TEST
 
+#define TRIES (TIMELINE_ROUNDS + 10) /* more than the account has room for */
+
+/* The program is lost again and again before it has done a step: none of its
+ * rounds ran, as is known with the first step. */
+START_TEST(test_past_of_rounds_before_the_first_step_is_all_start)
+{
+    char round[100];
+    int at = 0;
+    feed(0, "a", 10, 0, "joined", "");
+    for (int i = 1; i <= TRIES; i++) {
+        (void)snprintf(round, sizeof(round), ",\"round\":%d,\"nodes\":1", i);
+        feed(0, "a", 10, at, "sealed", round);
+        feed(0, "a", 10, at + 100, "started", round);
+        at += 400;
+        if (i == TRIES)
+            break;
+        feed(0, "a", 10, at, "exited", round);
+        feed(0, "a", 10, at, "failed", round);
+    }
+    (void)strcat(round, ",\"step\":0");
+    feed(0, "a", 10, at, "new_step", round);
+    feed(0, "a", 10, at + 1000, "exited", round);
+    feed(0, "a", 10, at + 1000, "done", round);
+    finish();
+    check_parts(&past.sum, 1000, 0, 0, at);
+    ck_assert_uint_eq(past.n_rounds, TRIES);
+    for (size_t i = 0; i + 1 < TRIES; i++)
+        check_parts(&past.rounds[i].cost, 0, 0, 0, 400);
+    check_parts(&past.rounds[TRIES - 1].cost, 1000, 0, 0, 0);
+}
+END_TEST
+
 /* Whatever comes in whatever order, the parts are the whole, none below 0. */
 START_TEST(test_past_sums_hold_for_any_events)
 {
     static const char *const kinds[] = {
-        "connecting", "joined", "sealed", "started", "exited", "failed",
-        "stopped",    "fenced", "done",   "end",     "leaving"};
+        "connecting", "joined", "sealed", "started", "exited",  "failed",
+        "stopped",    "fenced", "done",   "end",     "leaving", "new_step"};
     struct ddp_err err;
     srand((unsigned)_i);
     for (int i = 0; i < 300; i++) {
         char more[100];
-        (void)snprintf(more, sizeof(more),
-                       ",\"round\":%d,\"nodes\":%d,\"exit_code\":%d",
-                       rand() % 6, rand() % 4, rand() % 3);
+        (void)snprintf(
+            more, sizeof(more),
+            ",\"round\":%d,\"nodes\":%d,\"exit_code\":%d,\"step\":%d",
+            rand() % 6, rand() % 4, rand() % 3, rand() % 9);
         feed(rand() % 3, rand() % 2 ? "a" : "b", rand() % 5, rand() % 9000,
-             kinds[rand() % 11], more);
+             kinds[rand() % 12], more);
     }
     if (past_finish(&past, &err) != 0)
         return;
@@ -445,6 +478,7 @@ int main(void)
     tcase_add_test(tc, test_past_of_a_node_that_died_is_whole);
     tcase_add_loop_test(tc, test_past_of_a_node_that_was_lost_has_its_silence,
                         0, 2 * SILENCES);
+    tcase_add_test(tc, test_past_of_rounds_before_the_first_step_is_all_start);
     tcase_add_loop_test(tc, test_past_sums_hold_for_any_events, 0, 50);
     tcase_add_test(tc, test_past_takes_no_line_that_is_no_event);
     tcase_add_test(tc, test_past_without_a_join_is_an_error);
