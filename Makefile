@@ -122,7 +122,6 @@ STORE  := $(call in,rendezvous/store) rendezvous/proto/c10d \
 DAEMON := $(call of,rendezvous/daemon,main sd store_supervisor)
 SERVER := $(CORE) $(ACCOUNT) $(call in,rendezvous/http) \
 	$(filter-out $(DAEMON),$(call in,rendezvous/daemon)) \
-	rendezvous/net/server_mark \
 	$(call of,rendezvous/base,log_limit open_files access)
 CTL    := $(call in,rendezvous/ctl rendezvous/past) rendezvous/http/page rendezvous/http/http \
 	$(ACCOUNT)

@@ -110,7 +110,7 @@ static void tell_what_may_die(const struct loop *l,
 {
     char text[MAY_DIE_MAX];
     if (l->event_log.rounds == 1 && world->round == 1 &&
-        may_die_describe(l->conf, world, agent_has_failover(&l->agent), text))
+        may_die_describe(l->conf, world, text))
         log_info("%s", text);
 }
 

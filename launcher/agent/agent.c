@@ -15,7 +15,7 @@
  *     round after join_timeout in all. Workers that run do so until the lease
  *     is over.
  *   - The server refuses: the agent gives up, with the server's reason.
- *   - In a run with failover a server that has not the authority refuses, or
+ *   - A server that has not the authority refuses, or
  *     says that the run is over: that counts for nothing.
  */
 #include "launcher/agent/agent.h"
@@ -51,7 +51,6 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .round = w->round,
         .group_rank = -1,
         .group_world = w->group_world,
-        .roll = w->roll,
         .restarts = w->restarts,
         .recent = w->recent,
         .struck = w->struck,
@@ -74,34 +73,11 @@ static void on_quarantined(struct step *s, const struct msg_waiting *w)
                (long long)((w->aside_ms + 999) / 1000), why);
 }
 
-static void take_end_of_round(struct agent *a, const struct msg_waiting *w)
-{
-    if (w->over == 0 || !agent_is_member(a) ||
-        w->round != a->round.world.round ||
-        !msg_same_instance(w->instance, a->round.world.instance))
-        return;
-    a->round.evidence = agent_is_sure(a) ? AGENT_OVER_SURE : AGENT_OVER_LAPSED;
-    a->round.rest = w->rest;
-}
-
-/* The rendezvous was restarted, and may not be the only one: a minority does
- * not go on. */
-static void on_minority(struct step *s, const struct msg_waiting *w)
-{
-    agent_note(s, NOTE_wait,
-               "the rendezvous was restarted, and too few nodes of round %lld "
-               "are back (%lld, needed: %lld); start the missing ones again, "
-               "or look why they cannot reach it; giving up in %lld s",
-               (long long)w->round, (long long)w->back, (long long)w->needed,
-               (long long)(w->left_ms / 1000));
-}
-
-/* A run with failover begins at the first address of the list alone, or it
- * would begin in two places. A server that is in office shows that before. */
+/* A run begins at the first address of the list alone, or it would begin in two
+ * places. A server that is in office shows that before. */
 static bool is_beside_the_first(const struct agent *a)
 {
-    return a->conf.join.failover != MSG_FAILOVER_OFF &&
-           !agent_has_failover(a) &&
+    return !agent_has_promised(a) &&
            (candidates_which(&a->candidates) > 0 ||
             candidates_target(&a->candidates)[0] != '\0');
 }
@@ -163,10 +139,6 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         on_wait_for_the_first(s);
         return;
     }
-    if (w->needed > 0) {
-        on_minority(s, w);
-        return;
-    }
     if (w->spare) {
         become_spare(s, w);
         s->a->quarantined_until_us =
@@ -188,7 +160,6 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
                 (long long)w->max, w->max == 1 ? "" : "s");
         return;
     }
-    take_end_of_round(s->a, w);
     const char *loopback =
         s->a->conf.loopback
             ? "; the endpoint is a loopback address, which no other machine "
@@ -314,13 +285,11 @@ static void on_msg_unheeded(struct step *s, const struct msg *m)
                    msg_name(m->kind));
 }
 
-/* With failover a server that has not the authority, or not half of the voters,
- * says words, but does nothing: that is not what this node waits for. */
-static bool is_act(const struct agent *a, const struct msg *m)
+/* A server that has not the authority, or not half of the voters, says words,
+ * but does nothing: that is not what this node waits for. */
+static bool is_act(const struct msg *m)
 {
-    return (a->conf.join.failover == MSG_FAILOVER_OFF &&
-            !agent_has_failover(a)) ||
-           m->kind == MSG_KIND_lease || m->kind == MSG_KIND_go ||
+    return m->kind == MSG_KIND_lease || m->kind == MSG_KIND_go ||
            m->kind == MSG_KIND_end || m->kind == MSG_KIND_drain ||
            m->kind == MSG_KIND_refused ||
            (m->kind == MSG_KIND_world && !m->world.pending);
@@ -339,7 +308,7 @@ static void on_msg(struct step *s, const struct msg *m)
         agent_break_off(s, m->refused.text);
         return;
     }
-    if (is_act(s->a, m))
+    if (is_act(m))
         agent_hear(s);
     if (s->a->hands_over) {
         if (m->kind == MSG_KIND_go)
@@ -684,8 +653,6 @@ static void check_lease(struct step *s)
         return;
     if (a->round.evidence == AGENT_MEMBER_SURE)
         a->round.evidence = AGENT_MEMBER_LAPSED;
-    if (a->round.evidence == AGENT_OVER_SURE)
-        a->round.evidence = AGENT_OVER_LAPSED;
     if (a->alive > 0 && a->stop < AGENT_STOP_KILLED)
         agent_fence(s);
 }

@@ -42,10 +42,8 @@
  *     SPARE, or a member without workers --> SPARE (waiting as a spare)
  *     any ---------- world ----------------> MEMBER_SURE, or MEMBER_LAPSED
  *     MEMBER_SURE -- the lease is over ----> MEMBER_LAPSED
- *     OVER_SURE ---- the lease is over ----> OVER_LAPSED
- *     MEMBER_x ----- waiting: over --------> OVER_x
  *
- *    RUNNING means MEMBER_SURE or OVER_SURE: without a lease no worker runs.
+ *    RUNNING means MEMBER_SURE: without a lease no worker runs.
  *
  * 4. The session with the rendezvous (agent.session.state):
  *
@@ -61,21 +59,21 @@
  *    that nothing depends on a message that was under way when a connection
  *    broke.
  *
- *    Which server the session leads to: launcher/agent/candidates.h. A run
- *    with failover (the agent has promised to obey an epoch) can be served at
- *    many places. There a server that answers is not enough: nothing that it
- *    says counts before its `office` of this epoch, or of a higher one, has
- *    come on this connection (session.obeyed). HEARD then means that it has
- *    acted, and a lease that stays away is worth as much as silence.
+ *    Which server the session leads to: launcher/agent/candidates.h. A run can
+ *    be served at many places, so that a server that answers is not enough:
+ *    once the agent has promised to obey an epoch, nothing that a server says
+ *    counts before its `office` of this epoch, or of a higher one, has come on
+ *    this connection (session.obeyed). HEARD then means that it has acted, and
+ *    a lease that stays away is worth as much as silence.
  *
  *    While no leader answers, the agent looks at all places beside its session
  *    (session.looking, search.c): it asks each of them who leads the run
  *    (`serves` without an address), and joins one once it knows enough. To
  *    look is not to join: a server counts as its own those that have joined.
  *
- * 5. The vote in a run with failover (agent.vote.state): the newest round that
- *    it accepted. It is told to each server behind the join (`voted`), since
- *    the voters are the memory of the run:
+ * 5. The vote (agent.vote.state): the newest round that it accepted. It is told
+ * to each server behind the join (`voted`), since the voters are the memory of
+ * the run:
  *
  *     event \ state        NONE       PENDING        IN_FORCE
  *     voters, in force     IN_FORCE   IN_FORCE       IN_FORCE
@@ -104,19 +102,17 @@
  *    HELD: the server told of the end, and not every node knows of it yet. The
  *    agent stays until the server says that all do (FINAL), for
  *    reconnect_timeout at most: if the server dies meanwhile, the agent tells
- *    the next one. In a run with failover each place is tried once for that,
- *    and no agent ends with an end that is HELD: it drops that (GAVE_UP) if the
- *    others went on without it, or if it finds out nothing.
+ *    the next one. Each place is tried once for that, and no agent ends with an
+ * end that is HELD: it drops that (GAVE_UP) if the others went on without it,
+ * or if it finds out nothing.
  *
- *    In a run with failover the launcher whose own server is in office stays
- *    for a second at most when it leaves, and all is over here (hands_over):
- *    until that server says `go`, or ends. Then no round is proposed that it
- *    would leave in doubt by its end.
+ *    The launcher whose own server is in office stays for a second at most when
+ * it leaves, and all is over here (hands_over): until that server says `go`, or
+ * ends. Then no round is proposed that it would leave in doubt by its end.
  *
- * Workers run under a lease, which only the server's answers renew. A server
- * that ends in order grants a long one as its last word. When the lease is over
- * the workers are killed at once; the guard holds the same lease over the agent
- * (agent_lease_until_us).
+ * Workers run under a lease, which only the server's answers renew. When the
+ * lease is over the workers are killed at once; the guard holds the same lease
+ * over the agent (agent_lease_until_us).
  */
 #ifndef LAUNCHER_AGENT_AGENT_H
 #define LAUNCHER_AGENT_AGENT_H
@@ -278,9 +274,6 @@ enum agent_evidence {
     AGENT_SPARE,         /* the round runs without this node */
     AGENT_MEMBER_SURE,   /* in it; the lease was never over since it began */
     AGENT_MEMBER_LAPSED, /* in it; the lease was over, another may have begun */
-    AGENT_OVER_SURE,     /* as MEMBER_SURE, and the server said that no worker
-                            of that round is left anywhere */
-    AGENT_OVER_LAPSED,
 };
 
 /* How the round in hand went, for this node. */
@@ -326,13 +319,9 @@ enum agent_vote_state {
 struct agent_round {
     enum agent_evidence evidence;
     enum agent_outcome outcome;
-    struct msg_world world; /* NO_ROUND: all 0; SPARE: what waiting told */
-    int64_t told_at_us;     /* when the server told of it */
-    int64_t joins;          /* since then: number_round in the core */
-    int64_t rest;           /* OVER: how many members of it are left */
-    bool progressed;        /* some worker of it did */
-    bool long_out; /* members of it may have leases of reconnect_ms, whatever
-                      its size: a server said so */
+    struct msg_world world;   /* NO_ROUND: all 0; SPARE: what waiting told */
+    int64_t told_at_us;       /* when the server told of it */
+    bool progressed;          /* some worker of it did */
     struct msg_ready ends;    /* how workers ended (by_...) */
     struct exits ended;       /* ... and which of them */
     struct msg_failed failed; /* FAILED only */
@@ -361,8 +350,8 @@ struct agent_ballot {
 
 /* What the agent owes to the authority over its run. */
 struct agent_vote {
-    struct agent_epoch promised; /* it obeys none that is lower; count 0: the
-                                    run has no failover, as far as is known */
+    struct agent_epoch promised; /* it obeys none that is lower; count 0: it has
+                                    promised nobody yet */
     char promised_in[RNG_ID_LEN + 1]; /* the instance of that server; "": it had
                                          no round */
     /* The instance that it gave up for an older one, and the highest epoch that
@@ -376,8 +365,6 @@ struct agent_vote {
     struct agent_epoch ended;     /* of the server that told of the end */
     int64_t echoed_us; /* when the last message came that may count as heard by
                           it at a server; MONO_NEVER: none did */
-    int64_t long_ms; /* the longest lease that may be out, as the last one that
-                        came since `accepted` told */
 };
 
 /* The session with the rendezvous: one connection after the other. */
@@ -410,9 +397,6 @@ struct agent_session {
                             connection or the server's term began */
     int64_t spoke_us;    /* when it last said anything */
     int64_t heard_seq;   /* of the last lease on this connection, -1: none */
-    bool granted;        /* a lease, on this connection */
-    char server[17];     /* the server that granted the last one, "": none */
-    int64_t granted_us;  /* when the last beat was sent that one came for */
     int64_t beat_at_us;  /* UP and HEARD only */
     int64_t beat_seq;
     int64_t beat_sent_us[AGENT_BEATS];
@@ -452,7 +436,7 @@ struct agent {
     struct agent_session session;
     struct candidates candidates;
     struct agent_vote vote;
-    struct agent_place leased;      /* with failover */
+    struct agent_place leased;
     struct agent_takeover takeover; /* the last one */
 
     enum agent_exit exit;
@@ -484,8 +468,8 @@ bool agent_is_member(const struct agent *a);
 /* ... and its lease was never over since that round began. */
 bool agent_is_sure(const struct agent *a);
 
-/* The run has failover: it has promised to obey a server. */
-bool agent_has_failover(const struct agent *a);
+/* It has promised to obey a server; before that it heeds any. */
+bool agent_has_promised(const struct agent *a);
 /* What the server of this connection says counts. */
 bool agent_obeys(const struct agent *a);
 

@@ -99,8 +99,6 @@ void agent_on_lease(struct step *s, const struct msg_lease *l);
 int64_t agent_patient_until_us(const struct agent *a);
 /* When the connection counts as broken, since nothing comes. */
 int64_t agent_silent_at_us(const struct agent *a);
-/* What is left of a lease when a round is over. */
-int64_t agent_short_lease_us(const struct agent *a);
 /* Tells the user that the server cannot be reached. */
 void agent_complain(struct step *s);
 /* A server answers that cannot serve, and says why. True: it is time to tell

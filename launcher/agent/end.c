@@ -7,8 +7,7 @@
  * Failure modes:
  *   - The server is lost before the end is final. The next one hears of it from
  *     this node (join, voted), and says it again.
- *   - No server is found. Without failover this node ends with what it was
- *     told. With failover the others may have gone on, and fail or succeed in
+ *   - No server is found. The others may have gone on, and fail or succeed in
  *     another way: what it was told is no end then, and it gives up as a node
  *     does that lost the rendezvous (doubt_end in work.c).
  *   - The others did go on. A server in office refuses this node, or has it
@@ -26,7 +25,7 @@
 
 /* -- it is told ------------------------------------------------------------ */
 
-/* The instance of newcomers gave way to an older one (join_rebuild.c in
+/* The instance of newcomers gave way to an older one (moved.c in
  * rendezvous/core), whose success is not theirs. A spare of the older instance
  * has a part in it. */
 static bool has_no_part(const struct agent *a, const struct msg_end *end)
@@ -88,16 +87,9 @@ void agent_drop_end(struct step *s)
 
 bool agent_lets_go(struct step *s)
 {
-    struct agent *a = s->a;
-    if (a->known != AGENT_END_HELD)
+    if (s->a->known != AGENT_END_HELD)
         return false;
-    if (agent_has_failover(a)) {
-        agent_drop_end(s);
-        return true;
-    }
-    a->known = AGENT_END_FINAL;
-    if (a->alive == 0)
-        agent_finish(s);
+    agent_drop_end(s);
     return true;
 }
 

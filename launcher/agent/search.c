@@ -54,7 +54,7 @@ static int64_t quarter_us(const struct agent *a)
 static int64_t patience_us(const struct agent *a)
 {
     bool leased = a->lease_until_us > a->session.answered_us;
-    if (!agent_has_failover(a))
+    if (!agent_has_promised(a))
         return heartbeat_us(a);
     if (leased && !agent_has_vote(a) && a->known != AGENT_END_HELD)
         return 2 * quarter_us(a);

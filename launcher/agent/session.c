@@ -30,7 +30,7 @@
 #define PAUSE_LONGEST_US  (2500 * MONO_MS)
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
-#define BEATS_PER_LEASE   5
+#define BEATS_PER_LEASE   10
 
 /* -- beats and leases ------------------------------------------------------ */
 
@@ -39,12 +39,11 @@ static int64_t heartbeat_us(const struct agent *a)
     return a->conf.join.heartbeat_ms * MONO_MS;
 }
 
-/* With failover a lease is older when it comes: the server counts it from the
- * answer of its voters before. */
+/* A lease is old when it comes: the server counts it from the answer of its
+ * voters before. */
 static int64_t beat_every_us(const struct agent *a)
 {
-    return heartbeat_us(a) /
-           (agent_has_failover(a) ? 2 * BEATS_PER_LEASE : BEATS_PER_LEASE);
+    return heartbeat_us(a) / BEATS_PER_LEASE;
 }
 
 void agent_send_beat(struct step *s)
@@ -56,7 +55,6 @@ void agent_send_beat(struct step *s)
     m.beat.seq = a->session.beat_seq;
     m.beat.heard = a->session.heard_seq;
     m.beat.round = agent_is_member(a) ? a->round.world.round : 0;
-    m.beat.long_out = a->round.long_out;
     agent_send(s, &m);
     a->session.beat_at_us = mono_after(s->now_us, beat_every_us(a));
 }
@@ -66,13 +64,6 @@ void agent_send_beat_between(struct step *s)
     int64_t next_us = s->a->session.beat_at_us;
     agent_send_beat(s);
     s->a->session.beat_at_us = next_us;
-}
-
-/* A lease granted for a round is not carried into the next one: the server
- * forgets it with `ready`. */
-int64_t agent_short_lease_us(const struct agent *a)
-{
-    return heartbeat_us(a) - heartbeat_us(a) / 5;
 }
 
 /* -- the connection -------------------------------------------------------- */
@@ -120,18 +111,10 @@ int64_t agent_patient_until_us(const struct agent *a)
 }
 
 /* The longest pause. If the time to come back is short the pauses are short,
- * too: a server that was away for half of it is found. Without failover,
- * workers that run have what is left of a lease, and a member without workers
- * comes soon enough for the server to tell how old its lease is
- * (join_rebuild.c). */
+ * too: a server that was away for half of it is found. */
 static int64_t longest_pause_us(const struct agent *a)
 {
-    int64_t away_us = bearable_us(a);
-    if (!agent_has_failover(a) && a->alive > 0)
-        away_us = mono_min(away_us, heartbeat_us(a));
-    else if (!agent_has_failover(a) && agent_is_member(a))
-        away_us = mono_min(away_us, 2 * heartbeat_us(a));
-    int64_t longest_us = mono_min(PAUSE_LONGEST_US, away_us / 8);
+    int64_t longest_us = mono_min(PAUSE_LONGEST_US, bearable_us(a) / 8);
     return longest_us > AGENT_PAUSE_FIRST_US ? longest_us
                                              : AGENT_PAUSE_FIRST_US;
 }
@@ -171,8 +154,8 @@ static void end_alone(struct step *s)
 {
     struct agent *a = s->a;
     int64_t at_us = mono_after(a->session.down_since_us, 2 * heartbeat_us(a));
-    if (a->known != AGENT_END_HELD || !agent_has_failover(a) ||
-        !a->session.looking || a->session.stage == CANDIDATES_WAITS)
+    if (a->known != AGENT_END_HELD || !a->session.looking ||
+        a->session.stage == CANDIDATES_WAITS)
         return;
     a->farewell_at_us =
         mono_min(a->farewell_at_us, at_us > s->now_us ? at_us : s->now_us);
@@ -244,12 +227,10 @@ static void tell_loss(struct step *s, const char *why)
     int64_t left_us = a->lease_until_us - s->now_us;
     if (a->work != AGENT_RUNNING)
         agent_note(s, NOTE_link_lost, "%s", why);
-    else if (agent_has_failover(a)) /* no promise: a server has to be found */
+    else /* a server has to be found until then */
         agent_note(s, NOTE_link_lost,
                    "%s; the lease of the workers runs for %.1f s more", why,
                    (double)left_us / MONO_S);
-    else
-        agent_note(s, NOTE_link_lost, "%s; workers run on", why);
 }
 
 /* True: a server was there. */
@@ -369,7 +350,6 @@ void agent_on_connected(struct step *s, bool own)
                        : "a program listens on that port, but does not answer "
                          "as a rendezvous does");
     a->session.heard_seq = -1;
-    a->session.granted = false;
     a->session.answered_us = a->session.spoke_us = s->now_us;
     a->session.beat_sent_us[0] = s->now_us;
     a->session.beat_seq = 0;
@@ -408,26 +388,6 @@ void agent_hear(struct step *s)
     msg_set(a->session.served, candidates_target(&a->candidates));
 }
 
-/* That long leases may be out is for the next server, should this one end. It
- * grants none before enough members have said that they know. */
-static void take_long_out(struct step *s, bool long_out)
-{
-    struct agent *a = s->a;
-    bool news = long_out && !a->round.long_out;
-    a->round.long_out = long_out;
-    if (news)
-        agent_send_beat(s);
-}
-
-/* By which server, and when, is for the next one. */
-static void take_grant(struct agent *a, const struct msg_lease *l)
-{
-    if (!a->session.granted)
-        msg_set(a->session.server, l->server);
-    a->session.granted = true;
-    a->session.granted_us = a->session.beat_sent_us[l->seq % AGENT_BEATS];
-}
-
 /* For the report: another server than before has the authority. */
 static void note_place(struct step *s)
 {
@@ -435,8 +395,6 @@ static void note_place(struct step *s)
     struct agent_place now = {.epoch = a->vote.promised,
                               .at_us = s->now_us,
                               .which = candidates_which(&a->candidates)};
-    if (!agent_has_failover(a))
-        return;
     msg_set(now.target, candidates_target(&a->candidates));
     if (a->leased.epoch.count > 0 &&
         strcmp(a->leased.epoch.id, now.epoch.id) != 0) {
@@ -468,20 +426,12 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
     a->session.heard_seq = l->seq;
     agent_seek_over(a);
     a->vote.echoed_us = s->now_us;
-    a->vote.long_ms = l->long_ms;
-    if (agent_is_member(a))
-        take_long_out(s, l->long_out != 0);
     if (agent_is_member(a) && l->spent[0] != '\0')
         msg_set(a->round.world.spent, l->spent);
-    if (l->grant_ms == 0) /* a new server, to which too few have come yet */
-        return;
     candidates_served(&a->candidates);
-    take_grant(a, l);
     note_place(s);
-    int64_t lease_us = l->grant_ms * MONO_MS;
-    if (a->work == AGENT_NONE)
-        lease_us = mono_min(lease_us, agent_short_lease_us(a));
-    int64_t until_us = mono_after(a->session.granted_us, lease_us);
+    int64_t sent_us = a->session.beat_sent_us[l->seq % AGENT_BEATS];
+    int64_t until_us = mono_after(sent_us, l->grant_ms * MONO_MS);
     if (are_of_another_instance(a))
         until_us = mono_min(until_us, a->lease_until_us);
     a->lease_until_us = until_us;

@@ -26,8 +26,7 @@ bool agent_is_member(const struct agent *a)
 
 bool agent_is_sure(const struct agent *a)
 {
-    return a->round.evidence == AGENT_MEMBER_SURE ||
-           a->round.evidence == AGENT_OVER_SURE;
+    return a->round.evidence == AGENT_MEMBER_SURE;
 }
 
 bool agent_was_heard(const struct agent *a)
@@ -35,14 +34,14 @@ bool agent_was_heard(const struct agent *a)
     return a->session.heard_since_us != MONO_NEVER;
 }
 
-bool agent_has_failover(const struct agent *a)
+bool agent_has_promised(const struct agent *a)
 {
     return a->vote.promised.count > 0;
 }
 
 bool agent_obeys(const struct agent *a)
 {
-    return a->session.obeyed || !agent_has_failover(a);
+    return a->session.obeyed || !agent_has_promised(a);
 }
 
 bool agent_has_vote(const struct agent *a)
@@ -153,8 +152,6 @@ static void check_round(const struct agent *a)
         return;
     case AGENT_MEMBER_SURE:
     case AGENT_MEMBER_LAPSED:
-    case AGENT_OVER_SURE:
-    case AGENT_OVER_LAPSED:
         ddp_assert(r->world.round > 0);
         ddp_assert(r->outcome != AGENT_FAILED ||
                    r->failed.round == r->world.round);
@@ -167,7 +164,7 @@ static void check_session(const struct agent *a)
 {
     const struct agent_session *e = &a->session;
     ddp_assert(e->pause_us >= AGENT_PAUSE_FIRST_US);
-    ddp_assert(!e->obeyed || agent_has_failover(a));
+    ddp_assert(!e->obeyed || agent_has_promised(a));
     ddp_assert(e->looking == (e->judge_at_us != MONO_NEVER));
     candidates_check(&a->candidates);
     switch (e->state) {
@@ -195,7 +192,7 @@ static void check_session(const struct agent *a)
 static void check_vote(const struct agent *a)
 {
     const struct agent_vote *v = &a->vote;
-    ddp_assert(v->state == AGENT_VOTE_NONE || agent_has_failover(a));
+    ddp_assert(v->state == AGENT_VOTE_NONE || agent_has_promised(a));
     ddp_assert(v->world.round == 0 || v->world.round == v->accepted.round);
     ddp_assert(agent_epoch_order(&v->accepted.epoch, &v->promised) <= 0);
     switch (v->state) {

@@ -86,17 +86,14 @@ static enum msg_state state_of(const struct agent *a)
 }
 
 #define AGE_MS_MAX INT64_C(86400000000) /* of messages.def */
-#define JOINS_MAX  1000000
-#define VIA_VOTER  31 /* ... of join.via */
+#define VIA_VOTER  31                   /* ... of join.via */
 
 void agent_send_join(struct step *s)
 {
-    struct agent *a = s->a;
+    const struct agent *a = s->a;
     int64_t held_ms = (s->now_us - a->round.told_at_us) / MONO_MS;
     struct msg m = {.kind = MSG_KIND_join, .join = a->conf.join};
     m.join.group_rank = -1;
-    a->round.joins = mono_min(a->round.joins + 1, JOINS_MAX);
-    m.join.joins = a->round.joins;
     if (a->round.evidence != AGENT_NO_ROUND) {
         msg_set(m.join.instance, a->round.world.instance);
         m.join.instance_ms =
@@ -104,21 +101,13 @@ void agent_send_join(struct step *s)
         m.join.round = a->round.world.round;
         m.join.group_rank = a->round.world.group_rank;
         m.join.group_world = a->round.world.group_world;
-        m.join.roll = a->round.world.roll;
         m.join.restarts = a->round.world.restarts;
         m.join.state = state_of(a);
-        m.join.over = a->round.evidence == AGENT_OVER_SURE ||
-                      a->round.evidence == AGENT_OVER_LAPSED;
-        m.join.rest = m.join.over ? a->round.rest : 0;
         m.join.sure = agent_is_sure(a);
         m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
         m.join.barren = a->round.world.barren;
         msg_set(m.join.spent, a->round.world.spent);
-        m.join.long_out = a->round.long_out;
-        msg_set(m.join.server, a->session.server);
-        m.join.granted_ms =
-            mono_min((s->now_us - a->session.granted_us) / MONO_MS, AGE_MS_MAX);
         m.join.scale_left_ms = mono_ms_until(
             s->now_us, mono_after(a->round.told_at_us,
                                   a->round.world.scale_left_ms * MONO_MS));
@@ -165,7 +154,6 @@ static bool fill_voted(const struct agent *a, struct msg_voted *m)
     m->restarts = v->accepted.restarts;
     msg_set(m->voters, v->accepted.voters);
     msg_set(m->before, v->accepted.before);
-    m->long_ms = v->long_ms;
     m->end_epoch = v->ended.count;
     msg_set(m->end_epoch_id, v->ended.id);
     return true;
@@ -216,7 +204,6 @@ static void fill_vote(const struct msg_voted *v, struct msg_farewell *f)
     f->restarts = v->restarts;
     msg_set(f->voters, v->voters);
     msg_set(f->before, v->before);
-    f->long_ms = v->long_ms;
 }
 
 /* The run is over for all, or it never came to a server: nobody waits for it.

@@ -1,12 +1,9 @@
 /*
  * Rounds, and the authority over them.
  *
- * Without failover: `world` is a round that has begun; its workers start.
- *
- * Happy path with failover: `office`, the promise to obey; `voters` of a round
- * that is pending, which is stored and accepted, and its world; `go`, and the
- * workers start. A node that is no voter gets its world after that, as without
- * failover.
+ * Happy path: `office`, the promise to obey; `voters` of a round that is
+ * pending, which is stored and accepted, and its world; `go`, and the workers
+ * start. To a node that is no voter `world` is a round that has begun.
  *
  * Failure modes:
  *   - Another server takes office: its epoch is higher, and from the promise on
@@ -48,15 +45,6 @@ static bool is_newer(const struct agent *a, const struct msg_world *w)
            agent_ballot_order(&that, &this) > 0;
 }
 
-/* What is left of a lease that was granted for an older round: that was perhaps
- * a long one, of which the voters of the new round know nothing. */
-static void cut_lease(struct agent *a)
-{
-    a->lease_until_us =
-        mono_min(a->lease_until_us,
-                 mono_after(a->session.granted_us, agent_short_lease_us(a)));
-}
-
 /* The round is in force. */
 static void enter(struct step *s, const struct msg_world *w, int64_t told_at_us)
 {
@@ -65,8 +53,6 @@ static void enter(struct step *s, const struct msg_world *w, int64_t told_at_us)
         agent_note(s, NOTE_stale, "world of round %lld", (long long)w->round);
         return;
     }
-    if (agent_has_failover(a))
-        cut_lease(a);
     a->round = (struct agent_round){
         .evidence = s->now_us < a->lease_until_us ? AGENT_MEMBER_SURE
                                                   : AGENT_MEMBER_LAPSED,
@@ -92,7 +78,7 @@ static void enter(struct step *s, const struct msg_world *w, int64_t told_at_us)
  * its vote from then on: it has none for another server. */
 static bool is_bound(const struct agent *a, const struct agent_epoch *e)
 {
-    return agent_has_failover(a) && agent_is_leaving(a) &&
+    return agent_has_promised(a) && agent_is_leaving(a) &&
            strcmp(e->id, a->vote.promised.id) != 0;
 }
 
@@ -114,7 +100,6 @@ static void leave_instance(struct agent *a)
     v->state = AGENT_VOTE_NONE;
     v->accepted = (struct agent_ballot){.round = 0};
     v->world = (struct msg_world){.round = 0};
-    v->long_ms = 0;
 }
 
 /*
@@ -173,8 +158,6 @@ static void accept_ballot(struct step *s, const struct agent_ballot *ballot)
     struct agent_vote *v = &s->a->vote;
     v->accepted = *ballot;
     v->world = (struct msg_world){.round = 0};
-    v->long_ms = 0;
-    cut_lease(s->a);
 }
 
 /* The vote says nothing of workers: that none runs is said by `ready`. */

@@ -48,14 +48,12 @@ bool agent_forget_end(struct agent *a)
     return true;
 }
 
-/* It exits, and holds an end: with failover, which is not final, it may not end
- * with that. */
+/* It exits, and holds an end, which is not final: it may not end with that. */
 static void doubt_end(struct agent *a)
 {
     const struct msg_end *end = &a->verdict.end;
     bool succeeded = a->work == AGENT_DONE && end->status == 0;
-    if (a->known != AGENT_END_HELD || !agent_has_failover(a) ||
-        !agent_forget_end(a))
+    if (a->known != AGENT_END_HELD || !agent_forget_end(a))
         return;
     if (succeeded) {
         a->verdict.status = 0;
@@ -116,7 +114,7 @@ static bool hands_over(struct step *s)
     struct agent *a = s->a;
     bool leaves = (a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED) &&
                   !a->leave.all && a->known == AGENT_END_UNKNOWN;
-    bool serves = a->session.own && agent_has_failover(a) && agent_obeys(a) &&
+    bool serves = a->session.own && a->session.obeyed &&
                   a->session.state == AGENT_SESSION_HEARD;
     if (!leaves || !serves)
         return false;
@@ -149,8 +147,6 @@ static void all_dead(struct step *s)
     agent_emit(s, &sweep);
     a->work = AGENT_NONE;
     a->kill_at_us = MONO_NEVER;
-    a->lease_until_us = mono_min(
-        a->lease_until_us, mono_after(s->now_us, agent_short_lease_us(a)));
     if (a->exit != AGENT_STAYS)
         finish_unless_waiting(s);
     else if (a->conf.checks && a->round.outcome != AGENT_WENT_WELL)
@@ -281,9 +277,7 @@ void agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...)
 void agent_fence(struct step *s)
 {
     struct agent *a = s->a;
-    int64_t answered_us =
-        agent_has_failover(a) ? a->vote.echoed_us : a->session.granted_us;
-    if (agent_has_failover(a) && agent_obeys(a)) /* it answers, by no lease */
+    if (a->session.obeyed) /* it answers, by no lease */
         agent_note(
             s, NOTE_fenced,
             "the rendezvous hears of too few nodes of the last round to renew "
@@ -293,7 +287,7 @@ void agent_fence(struct step *s)
         agent_note(s, NOTE_fenced,
                    "no answer from the rendezvous for %lld ms; the workers are "
                    "killed, since another round may start without this node",
-                   (long long)((s->now_us - answered_us) / MONO_MS));
+                   (long long)((s->now_us - a->vote.echoed_us) / MONO_MS));
     agent_stop_workers(s, SIGKILL);
 }
 

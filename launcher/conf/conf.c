@@ -544,7 +544,6 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->hip = false;
     c->virtual_local_rank = false;
     c->numa_binding = TOPOLOGY_NONE;
-    c->failover = CONF_FAILOVER_OFF; /* a lost host is what it looks for */
     c->endpoints_len = 1;
     c->max_restarts = 1; /* launcher/preflight/preflight.h says why */
     c->crash_loop = 0;

@@ -40,14 +40,6 @@ enum conf_backend {
     CONF_STATIC,
 };
 
-/* Whether others may serve the rendezvous once its server is lost: the same
- * numbers as join.failover of messages.def. */
-enum conf_failover {
-    CONF_FAILOVER_AUTO, /* as the server says */
-    CONF_FAILOVER_OFF,
-    CONF_FAILOVER_ON,
-};
-
 /* Where the rendezvous is served. */
 struct conf_endpoint {
     char host[256]; /* a name or an address, without brackets */
@@ -129,8 +121,7 @@ struct conf {
      * backend CONF_C10D.
      */
     bool standalone;
-    /* In the order in which they are tried; several only under c10d, and then
-     * failover is ON. */
+    /* In the order in which they are tried; several only under c10d. */
     struct conf_endpoint endpoints[CONF_ENDPOINTS_MAX];
     int endpoints_len; /* 1 or more */
     int is_host;       /* whether to serve there: -1 find out, 0 no, 1 yes */
@@ -139,7 +130,6 @@ struct conf {
     /* What starts the launchers of the other nodes: "the front end", "the
      * scheduler"; NULL: the user does. */
     const char *starter;
-    enum conf_failover failover; /* OFF if nnodes_max is 1 */
 
     /*
      * This node's wish under c10d, its place under static; below nnodes_max.

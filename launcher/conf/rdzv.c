@@ -22,7 +22,7 @@
 /* -- --rdzv_conf ----------------------------------------------------------- */
 
 /* The values that were given. If a key was not given, a duration is 0, and
- * is_host and failover are -1. */
+ * is_host is -1. */
 struct keys {
     int64_t join_us;
     int64_t last_call_us;
@@ -35,7 +35,6 @@ struct keys {
     int64_t attempts;     /* of keep-alives; 0 not said */
     bool last_call_given; /* 0 is a value of it */
     int is_host;
-    int failover;
     char idle[160]; /* keys that have no effect here, a list */
     int idle_len;   /* how many */
 };
@@ -81,6 +80,20 @@ static void add_idle(struct keys *k, const char *name)
     k->idle[used + len] = '\0';
 }
 
+/* Keys of the release before, and what to do instead. */
+static const struct opts_gone keys_gone[] = {
+    {"failover", NULL, "nothing to set: another server always takes over"},
+};
+
+/* NULL: the key was never there. */
+static const char *find_gone(const char *name)
+{
+    for (size_t i = 0; i < sizeof(keys_gone) / sizeof(keys_gone[0]); i++)
+        if (strcmp(keys_gone[i].name, name) == 0)
+            return keys_gone[i].instead;
+    return NULL;
+}
+
 /* NULL: there is none of this name, and that is noted. */
 static const struct conf_key *find_key(struct keys *k, const char *name)
 {
@@ -92,9 +105,13 @@ static const struct conf_key *find_key(struct keys *k, const char *name)
     }
     char text[120];
     const char *near = opts_nearest(name, names, KEYS_LEN);
-    (void)snprintf(text, sizeof(text), "%.60s%s%s%s", name, /* fits */
-                   near != NULL ? " (did you mean " : "",
-                   near != NULL ? near : "", near != NULL ? "?)" : "");
+    const char *gone = find_gone(name);
+    if (gone != NULL)
+        (void)snprintf(text, sizeof(text), "%s (%s)", name, gone); /* fits */
+    else
+        (void)snprintf(text, sizeof(text), "%.60s%s%s%s", name, /* fits */
+                       near != NULL ? " (did you mean " : "",
+                       near != NULL ? near : "", near != NULL ? "?)" : "");
     add_idle(k, text);
     return NULL;
 }
@@ -249,50 +266,11 @@ static void set_durations(struct conf *c, const struct keys *k)
     c->reconnect_timeout_us = or_seconds(k->reconnect_us, 600);
 }
 
-/* What keeps others from serving the rendezvous of this job; NULL: nothing. */
-static const char *why_no_failover(const struct conf *c)
-{
-    if (c->backend == CONF_STATIC)
-        return "failover=1 is for c10d: under static the workers need node 0, "
-               "whatever node serves the rendezvous";
-    if (c->store_port != 0 && c->store_port == c->endpoints[0].port)
-        return "failover needs a --master_port that is not the endpoint's "
-               "port: only the server at the endpoint can pass workers on to "
-               "their store";
-    return NULL;
-}
-
-static int
-set_failover(struct conf *c, const struct keys *k, struct ddp_err *err)
-{
-    bool list = c->endpoints_len > 1;
-    const char *why = why_no_failover(c);
-    c->failover = CONF_FAILOVER_OFF;
-    if (c->nnodes_max == 1) {
-        if (k->failover == 1)
-            conf_note(c, "--rdzv_conf: failover=1 has no effect with one node");
-        return 0;
-    }
-    if (list && k->failover == 0)
-        why = "failover=0 cannot be used with a list of endpoints: two of them "
-              "could serve the same run; name one endpoint, or leave "
-              "failover=0 out";
-    if (list && k->is_host == 1)
-        why = "is_host=1 cannot be used with a list of endpoints: each node "
-              "serves at those that are its own addresses";
-    if (why != NULL && (list || k->failover == 1))
-        return ddp_err_set(err, DDP_E_USAGE, "--rdzv_conf: %s", why);
-    if (why == NULL && k->failover != 0)
-        c->failover =
-            list || k->failover == 1 ? CONF_FAILOVER_ON : CONF_FAILOVER_AUTO;
-    return 0;
-}
-
 static int
 read_option(struct keys *k, const struct opts *o, struct ddp_err *err)
 {
     char name[64];
-    *k = (struct keys){.is_host = -1, .failover = -1};
+    *k = (struct keys){.is_host = -1};
     if (read_keys(k, opts_text(o, OPTIONS_rdzv_conf), err) == 0)
         return 0;
     return ddp_err_wrap(err, "%s", opts_where(o, OPTIONS_rdzv_conf, name));
@@ -324,5 +302,10 @@ int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
                            "the rendezvous if its port is 0");
     if (k.is_host >= 0)
         c->is_host = k.is_host;
-    return set_failover(c, &k, err);
+    if (k.is_host == 1 && c->endpoints_len > 1)
+        return ddp_err_set(
+            err, DDP_E_USAGE,
+            "--rdzv_conf: is_host=1 cannot be used with a list of endpoints: "
+            "each node serves at those that are its own addresses");
+    return 0;
 }

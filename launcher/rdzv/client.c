@@ -104,8 +104,7 @@ struct rdzv_client {
 
     enum reached reached; /* by any try */
     struct own_server own;
-    bool hosts;   /* the server that we were up with last is our own */
-    bool elected; /* a server has shown office: the run has failover */
+    bool hosts; /* the server that we were up with last is our own */
     struct redirect redirect;
     struct looks looks;
     struct reach reach;
@@ -335,16 +334,6 @@ static bool is_possible(const struct msg_world *w, int nproc)
            w->role_rank + nproc <= w->role_world;
 }
 
-static void hear_failover(struct rdzv_client *cl, const struct msg *m)
-{
-    cl->elected |= m->kind == MSG_KIND_office;
-    if (m->kind == MSG_KIND_world && m->world.epoch == 0 && !cl->elected)
-        own_server_close_spare(&cl->own); /* this run has no failover */
-    redirect_hear(&cl->redirect, m);
-    reach_hear(&cl->reach, m);
-    farewell_places_hear(&cl->farewell, m);
-}
-
 /* The addresses in it as this host reaches them: copies it if they differ. */
 static const struct msg *
 with_own_zones(const struct conn *c, const struct msg *m, struct msg *copy)
@@ -374,7 +363,9 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     ddp_assert(cl->state == CLIENT_UP);
     cl->reached = WAS_HEARD;
     m = with_own_zones(c, m, &own);
-    hear_failover(cl, m);
+    redirect_hear(&cl->redirect, m);
+    farewell_places_hear(&cl->farewell, m);
+    reach_hear(&cl->reach, m);
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
         msg_set(no.refused.text,
                 "the ranks or the address that it gave are impossible");

@@ -72,7 +72,6 @@ void own_join(const struct conf *c, int store_port, struct msg_join *j)
         .last_call_ms = c->last_call_timeout_us / MONO_MS,
         .heartbeat_ms = c->heartbeat_timeout_us / MONO_MS,
         .reconnect_ms = c->reconnect_timeout_us / MONO_MS,
-        .failover = c->nnodes_max > 1 ? (int64_t)c->failover : 0,
         .mpi = (int64_t)c->mpi,
     };
     msg_set(j->run, c->run_id);

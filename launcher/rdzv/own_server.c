@@ -185,18 +185,17 @@ static void on_spare(uv_poll_t *poll, int status, int events)
     watch_spare_later(s);
 }
 
-/* On loopback for nodes of one machine, else where others can connect. If
- * failover was asked for it is the endpoint's port if that is free here: one
- * rule of a firewall does then. By default it is not, since another job may
- * want to serve there. */
+/* On loopback for nodes of one machine, else where others can connect. With a
+ * list of endpoints it is the first one's port if that is free here: one rule
+ * of a firewall does then. Else it is not, since another job may want to serve
+ * there. */
 static int listen_spare(const struct conf *c, int *fd, struct ddp_err *err)
 {
     struct addr_list here;
     bool v6 = strchr(c->endpoints[0].host, ':') != NULL;
     if (!c->loopback) {
         int port = c->endpoints[0].port;
-        return c->failover == CONF_FAILOVER_ON && c->is_host != 1 &&
-                       addr_listen_any(port, fd, err) == 0
+        return c->endpoints_len > 1 && addr_listen_any(port, fd, err) == 0
                    ? 0
                    : addr_listen_any(0, fd, err);
     }
@@ -230,25 +229,6 @@ static void open_spare(struct own_server *s, uv_loop_t *loop)
     watch_spare(s);
 }
 
-static void on_poll_closed(uv_handle_t *h)
-{
-    struct own_server *s = own_server_of(h->data);
-    ddp_assert(s->spare_fd < 0);
-}
-
-void own_server_close_spare(struct own_server *s)
-{
-    if (s->spare_fd < 0)
-        return;
-    uv_close((uv_handle_t *)&s->poll, on_poll_closed);
-    (void)uv_timer_stop(&s->again);
-    (void)close(s->spare_fd); /* nothing was sent on it */
-    s->spare_fd = -1;
-    s->spare_port = 0;
-    if (s->home_port == 0)
-        helper_kill(&s->pid);
-}
-
 int own_server_spare_port(const struct own_server *s)
 {
     return s->spare_port;
@@ -267,8 +247,7 @@ void own_server_init(struct own_server *s,
                              .spare_fd = -1};
     (void)uv_timer_init(loop, &s->again); /* cannot fail */
     s->again.data = s;
-    ddp_assert(conf->failover == CONF_FAILOVER_OFF || conf->nnodes_max > 1);
-    if (conf->failover != CONF_FAILOVER_OFF)
+    if (!conf->standalone) /* else its own server is all that there is */
         open_spare(s, loop);
 }
 

@@ -1,8 +1,8 @@
 /*
  * launcher/rdzv/own_server: the rendezvous server of this launcher, a process
  * of its own. It is started where an endpoint is an address of this node and
- * nobody serves there yet; and, in a run with failover, once another node
- * connects to this launcher's spare port. Until then nothing runs for that
+ * nobody serves there yet; and once a node that has lost its server connects to
+ * this launcher's spare port. Until then nothing runs for that
  * port: the launcher only listens, so that it can tell the port in its join.
  */
 #ifndef LAUNCHER_RDZV_OWN_SERVER_H
@@ -39,9 +39,9 @@ struct own_server {
     uv_timer_t again;
 };
 
-/* Opens the spare port if the run may have failover; without one (the log says
- * why) this node never serves in another's place. Borrows conf for its life.
- * `store_chan` as in rdzv_client_new. */
+/* Opens the spare port, but for a launch that stands alone; without one (the
+ * log says why) this node never serves in another's place. Borrows conf for its
+ * life. `store_chan` as in rdzv_client_new. */
 void own_server_init(struct own_server *s,
                      uv_loop_t *loop,
                      const struct conf *conf,
@@ -50,10 +50,6 @@ void own_server_init(struct own_server *s,
 
 /* The spare port, for the join; 0: there is none. */
 int own_server_spare_port(const struct own_server *s);
-
-/* The run has no failover: closes the spare port, and ends a server that serves
- * there only. */
-void own_server_close_spare(struct own_server *s);
 
 /*
  * Serves at an endpoint: `sa` is its address, which is this node's own. If a

@@ -35,7 +35,7 @@ struct redirect {
     struct msg_serves say;
 };
 
-/* Does nothing if the run has no failover. Borrows all for its life. Errors:
+/* Borrows all for its life. Errors:
  * DDP_E_NOMEM. */
 int redirect_init(struct redirect *r,
                   uv_loop_t *loop,

@@ -2,8 +2,6 @@
 
 #include <stdio.h>
 
-#include "rendezvous/base/mono.h"
-
 /* More than half of the voters have to be left; the server may be among the
  * lost. Of more than MSG_VOTERS_MAX nodes some have no vote: more of these may
  * be lost, but nobody can tell beforehand which nodes will be lost. */
@@ -33,29 +31,17 @@ describe_voters(const struct conf *conf, int nodes, char text[MAY_DIE_MAX])
 
 bool may_die_describe(const struct conf *conf,
                       const struct msg_world *first,
-                      bool failover,
                       char text[MAY_DIE_MAX])
 {
-    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
     if (conf->nnodes_min == conf->nnodes_max || conf->backend != CONF_C10D ||
         conf->preflight || first->group_rank != 0 || first->group_world < 2)
         return false;
-    if (failover && first->group_world > 2) {
+    if (first->group_world > 2)
         describe_voters(conf, (int)first->group_world, text);
-        return true;
-    }
-    if (failover) {
+    else
         (void)snprintf(text, MAY_DIE_MAX, /* fits */
                        "either of the 2 nodes may be killed; if the one that "
-                       "serves the rendezvous falls silent (power, cable), the "
+                       "falls silent (power, cable) serves the rendezvous, the "
                        "other one stops and waits");
-        return true;
-    }
-    conf_endpoints_text(conf, endpoints);
-    (void)snprintf(text, MAY_DIE_MAX, /* fits */
-                   "any node may be lost, but the rendezvous at %s only for "
-                   "%lld s: no other host takes its place (failover=1 in "
-                   "--rdzv_conf changes that)",
-                   endpoints, (long long)(conf->reconnect_timeout_us / MONO_S));
     return true;
 }

@@ -8,14 +8,13 @@
 #include "launcher/conf/conf.h"
 #include "rendezvous/proto/msg.h"
 
-#define MAY_DIE_MAX (CONF_ENDPOINTS_TEXT_MAX + 256)
+#define MAY_DIE_MAX 256
 
-/* Of the first round, at the node with group rank 0; `failover` is what the
- * server decided. False: there is nothing that a user would not expect, as with
- * one node, nodes that must all be there, or under static. */
+/* Of the first round, at the node with group rank 0. False: there is nothing
+ * that a user would not expect, as with one node, nodes that must all be there,
+ * or under static. */
 bool may_die_describe(const struct conf *conf,
                       const struct msg_world *first,
-                      bool failover,
                       char text[MAY_DIE_MAX]);
 
 #endif

@@ -12,7 +12,7 @@
 #define TIMELINE_TEXT_MAX 160
 
 struct timeline_round {
-    int64_t number, term; /* term 0: without failover */
+    int64_t number, term;
     int64_t sealed_us;
     int nodes, world_size; /* world_size 0: not known */
     enum round_end end;

@@ -73,19 +73,27 @@ bool budget_charge(struct budget *b, int64_t now_us)
     return true;
 }
 
-void budget_restore(struct budget *b, int used, int counting, int64_t at_us)
+static void add_each(struct budget *b, int n, int64_t at_us)
 {
-    if (used <= b->used)
-        return;
-    b->used = used < BUDGET_COUNT_MAX ? used : BUDGET_COUNT_MAX;
-    if (b->window_us == 0) {
-        if (b->used > b->max)
-            b->used = b->max;
-        return;
-    }
-    b->head = b->len = 0;
-    while (b->len < counting && b->len < b->max)
+    while (n-- > 0 && b->len < b->max)
         add(b, at_us);
+}
+
+void budget_restore(
+    struct budget *b, int used, int counting, int64_t at_us, int64_t now_us)
+{
+    int later = b->used > used ? b->used - used : 0;
+    bool more = used > b->used;
+    if (more)
+        b->used = used < BUDGET_COUNT_MAX ? used : BUDGET_COUNT_MAX;
+    if (more && b->window_us == 0 && b->used > b->max)
+        b->used = b->max;
+    if (b->window_us == 0 ||
+        (!more && (later > 1 || counting + later <= b->len)))
+        return;
+    b->head = b->len = 0;
+    add_each(b, counting, at_us);
+    add_each(b, later, now_us);
 }
 
 void budget_restore_no_progress(struct budget *b, int no_progress)

@@ -46,9 +46,11 @@ int budget_counting(const struct budget *b, int64_t now_us);
  * What is known of the budget that a server before us kept: `used` restarts
  * since the run began, of which `counting` were within the window at `at_us`;
  * when they were charged is not known: at `at_us` at the latest, so from then
- * they count. News of fewer restarts than are known is ignored.
+ * they count. If one more was charged than whoever tells knows of, that one
+ * counts from now on; whoever knows of fewer is not believed.
  */
-void budget_restore(struct budget *b, int used, int counting, int64_t at_us);
+void budget_restore(
+    struct budget *b, int used, int counting, int64_t at_us, int64_t now_us);
 
 /*
  * The same of the rounds in a row that failed without progress. That alone

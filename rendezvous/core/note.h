@@ -54,7 +54,7 @@ struct note_phase {
     enum run_phase phase;
     bool anew;    /* the run begins: what was known of it is another one's */
     bool sealed;  /* the note's round is in force */
-    int64_t term; /* of the round; 0: without failover */
+    int64_t term; /* of the round; 0: there was none */
     int64_t sealed_us;
     int nodes, world_size; /* of the round; world_size 0: not known */
     int64_t sign_us; /* the first sign that not all went well in the round;

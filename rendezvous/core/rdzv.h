@@ -17,10 +17,10 @@
  *     +--------------------------------------|-----------------------------+
  *               all workers of the round are dead or fenced
  *
- * A run with failover (office.h) has two states more. Between GATHER and ACTIVE
- * it is PENDING: the round is proposed, and in force once enough voters have
- * accepted it; GATHER again if one of its members goes before. And a server
- * without memory of the run is a CANDIDATE until it is in office:
+ * Between GATHER and ACTIVE it is PENDING: the round is proposed, and in force
+ * once enough voters have accepted it (office.h); GATHER again if one of its
+ * members goes before. And a server without memory of the run is a CANDIDATE
+ * until it is in office:
  *
  *               a node tells of a round             a majority promised
  *   (no round) ------------------------> CANDIDATE --------------------> ACTIVE
@@ -58,7 +58,7 @@
  * something is lost or fails after all, or a node's workers did not leave as
  * those do that were asked (round_hurry).
  *
- * With failover, the launcher to which this server belongs goes last: once it
+ * The launcher to which this server belongs goes last: once it
  * has left, its connection stays open until the others have their next round,
  * or there will be none (inner/round/handover.h).
  *
@@ -78,11 +78,10 @@
  * the next server (join.c, join_of_ended).
  *
  * A join of a node that is known says again what it may have missed (world,
- * stop, end). One of an unknown node that holds a round of a run without
- * memory rebuilds the round: see join_rebuild.h, and enum anchor in run.h for
- * what is believed of whom. If newcomers were first, and had a round of
- * their own sealed by the time the first member came, their instance gives way
- * to the older one (join_rebuild.c, yields).
+ * stop, end). One of an unknown node is a claim, if it holds a round: what such
+ * nodes tell is put together once a majority of the voters obeys this server
+ * (takeover.c). If newcomers were first, and had a round of their own, their
+ * instance gives way to the older one (moved.c).
  */
 #ifndef RENDEZVOUS_CORE_RDZV_H
 #define RENDEZVOUS_CORE_RDZV_H
@@ -101,17 +100,15 @@ struct rdzv_limits {
     int conns_max;
     bool trusted;  /* all peers have the token */
     bool embedded; /* a launcher serves, and no option raises these limits */
-    /* This process, 16 random digits: its epochs bear them. "": it serves no
-     * run with failover. */
+    /* This process, 16 random digits: its epochs bear them. */
     char server[MSG_VOTER_LEN + 1];
+    int64_t began_us; /* when it began to listen, on the clock of the steps */
 };
 
 enum rdzv_event_kind {
     RDZV_MSG,    /* conn, msg; for a join also the two addresses */
     RDZV_CLOSED, /* conn */
     RDZV_TICK,   /* lag_us; due when rdzv_deadline has come */
-    RDZV_ENDING, /* the server ends in order: see core/inner/state/last_lease.h
-                  */
 };
 
 struct rdzv_event {
@@ -149,25 +146,7 @@ struct rdzv_actions {
     void *ctx;
 };
 
-/*
- * What is known of the server before, on this machine and at this port: it is
- * dead, and decided nothing after acted_us. A member to which it granted a
- * lease that ends later was not given up by it.
- */
-#define RDZV_SERVER_ID_LEN 16
-struct rdzv_before {
-    char server[RDZV_SERVER_ID_LEN + 1]; /* "": nothing is known */
-    int64_t acted_us;
-};
-
 struct rdzv;
-
-/* Before the first step: the id of this server, for its agents; when it began
- * to listen; and what is known of the one before it. */
-void rdzv_name(struct rdzv *r,
-               const char *id,
-               int64_t opened_us,
-               const struct rdzv_before *before);
 
 /* Owned by the caller. Aborts when out of memory. `seed` makes instance ids:
  * random in production, fixed in a simulation. */
@@ -180,11 +159,6 @@ void rdzv_step(struct rdzv *r,
 
 /* When to send RDZV_TICK; MONO_NEVER: no need. */
 int64_t rdzv_deadline(const struct rdzv *r);
-
-/* After RDZV_ENDING: how many connected nodes have not had their last lease
- * yet. The server may end when there are none, and need not wait long for it.
- */
-int rdzv_owed(const struct rdzv *r);
 
 /* How many nodes there are, and how many runs that have not ended and have any,
  * or whose host is silent: an embedded server ends when it has served, both are

@@ -47,9 +47,8 @@ struct status_failure {
     int64_t age_us;
 };
 
-/* Who has the authority over a run with failover. */
+/* Who has the authority over a run. */
 struct status_office {
-    bool on;       /* it has failover */
     bool held;     /* this server is in office */
     bool may_act;  /* and half of the voters vouch for it */
     int64_t epoch; /* 0: this server has none */
@@ -88,8 +87,8 @@ struct status_node {
     enum status_node_state state;
     int group_rank, base_rank; /* -1: it is in no round */
     int nproc;
-    int strikes;    /* failures in a row that began here */
-    bool votes;     /* with failover */
+    int strikes; /* failures in a row that began here */
+    bool votes;
     int serve_port; /* where its launcher would serve; 0: nowhere */
     bool connected, hosts;
     bool failed_first; /* in this round: one of its workers, before others */

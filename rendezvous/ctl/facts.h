@@ -37,7 +37,7 @@ const char *fact_plural(int64_t n);
 bool fact_stand_in(const cJSON *status, struct fact *out);
 /* Program, round, spares, master, who serves. */
 bool fact_what(const cJSON *run, struct fact *out);
-/* With failover: who has the authority. Nothing is amiss as long as it may act.
+/* Who has the authority. Nothing is amiss as long as it may act.
  */
 bool fact_failover(const cJSON *run, struct fact *out);
 /* Where the nodes would go on if this server were lost. */

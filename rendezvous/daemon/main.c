@@ -134,7 +134,6 @@ static struct {
     uv_timer_t timer;
     struct server *server;
     char said[96]; /* the last STATUS= */
-    bool ending;
 } life;
 
 /* That this is called shows that the loop runs: the watchdog asks no more. */
@@ -172,22 +171,11 @@ static void end_life(void)
     sd_close(&life.sd);
 }
 
-static void on_ended(void *ctx)
-{
-    uv_stop(ctx);
-}
-
 static void on_stop(uv_signal_t *handle, int signo)
 {
-    if (life.ending) { /* a second signal */
-        uv_stop(handle->loop);
-        return;
-    }
-    log_info("signal %d (%s): ending; runs go on and wait for a rendezvous "
-             "at this address",
+    log_info("signal %d (%s): ending; runs go on, served by one of their nodes",
              signo, signals_name(signo));
-    life.ending = true;
-    server_end(life.server, on_ended, handle->loop);
+    uv_stop(handle->loop);
 }
 
 /* -- SIGHUP ---------------------------------------------------------------- */

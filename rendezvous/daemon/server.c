@@ -17,9 +17,7 @@
  * - no slot: daemon/pending makes one give way, or the newcomer is closed;
  * - no descriptor: pending connections give way, or the kernel's queue waits;
  * - an order that may not be given here: it is refused with the reason;
- * - the core runs out of deadlines: no timer runs;
- * - server_end: the timer only looks whether all nodes have had their last
- *   lease. What they are sent then goes out before the next look.
+ * - the core runs out of deadlines: no timer runs.
  */
 #include "rendezvous/daemon/server.h"
 
@@ -35,7 +33,6 @@
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/rdzv.h"
-#include "rendezvous/daemon/act_mark.h"
 #include "rendezvous/daemon/conn_slots.h"
 #include "rendezvous/daemon/outbox.h"
 #include "rendezvous/daemon/pending.h"
@@ -49,11 +46,9 @@
 #include "rendezvous/net/listener.h"
 #include "rendezvous/proto/frame.h"
 
-#define SERVER_MAGIC       0x72647a76u
-#define LAG_WORTH_US       (50 * MONO_MS)
-#define PENDING_FRAME_MAX  8192 /* no join is longer, however escaped */
-#define LAST_LEASE_MS      500  /* the most that server_end waits for answers */
-#define LAST_LEASE_STEP_MS 10
+#define SERVER_MAGIC      0x72647a76u
+#define LAG_WORTH_US      (50 * MONO_MS)
+#define PENDING_FRAME_MAX 8192 /* no join is longer, however escaped */
 
 struct server {
     unsigned magic;
@@ -65,7 +60,6 @@ struct server {
     uv_idle_t idle; /* runs while a tick is due */
     struct rdzv *rdzv;
     struct account *accounts;  /* what the time of each run went to */
-    struct act_mark *mark;     /* may be NULL */
     struct httpd *httpd;       /* NULL: HTTP is not served */
     struct viewers *viewers;   /* NULL: as httpd */
     struct overview *overview; /* what they are shown; NULL: as httpd */
@@ -84,9 +78,6 @@ struct server {
     bool served; /* a run was here */
     int tellers; /* connections that say where else a run is served */
     bool closing;
-    void (*then)(void *ctx); /* of server_end; NULL: it serves */
-    void *then_ctx;
-    int64_t end_at_us; /* no later; in the past once all is said */
     int open_handles;
 };
 
@@ -210,7 +201,7 @@ static void on_check(uv_check_t *check)
 {
     struct server *s = server_of(check->data);
     pending_turn(s->pending);
-    if (s->tick_due && !s->closing && s->then == NULL)
+    if (s->tick_due && !s->closing)
         on_tick_due(s);
 }
 
@@ -233,12 +224,9 @@ static bool is_idle(const struct server *s)
 static void step(struct server *s, const struct rdzv_event *ev)
 {
     struct rdzv_actions out = {.emit = act, .ctx = s};
-    act_mark_set(s->mark, ev->now_us);
     rdzv_step(s->rdzv, ev, &out);
     outbox_flush(s->outbox);
     s->served |= rdzv_nodes(s->rdzv) > 0;
-    if (s->then != NULL)
-        return; /* the timer is server_end's */
     if (s->conf.on_idle != NULL && is_idle(s)) {
         s->conf.on_idle(s->conf.ctx);
         return;
@@ -552,7 +540,6 @@ static void on_handle_closed(uv_handle_t *h)
     ddp_assert(s->closing && s->open_handles > 0);
     if (--s->open_handles > 0)
         return;
-    act_mark_close(s->mark, rdzv_live_runs(s->rdzv) > 0);
     rdzv_del(s->rdzv);
     free(s->accounts);
     outbox_del(s->outbox);
@@ -586,34 +573,6 @@ void server_close(struct server *s)
     server_log_close(s->log);
 }
 
-/* -- the end --------------------------------------------------------------- */
-
-static void on_end_timer(uv_timer_t *timer)
-{
-    struct server *s = server_of(timer->data);
-    int64_t now_us = mono_now_us();
-    if (s->end_at_us == 0) { /* what was said last is out */
-        (void)uv_timer_stop(&s->timer);
-        s->then(s->then_ctx);
-        return;
-    }
-    if (rdzv_owed(s->rdzv) == 0 || now_us >= s->end_at_us)
-        s->end_at_us = 0;
-}
-
-void server_end(struct server *s, void (*then)(void *ctx), void *ctx)
-{
-    struct rdzv_event ev = {.kind = RDZV_ENDING, .now_us = mono_now_us()};
-    ddp_assert(s->then == NULL && !s->closing);
-    (void)uv_idle_stop(&s->idle);
-    s->then = then;
-    s->then_ctx = ctx;
-    s->end_at_us = mono_after(ev.now_us, LAST_LEASE_MS * MONO_MS);
-    step(s, &ev);
-    uv_update_time(s->loop);
-    (void)uv_timer_start(&s->timer, on_end_timer, 0, LAST_LEASE_STEP_MS);
-}
-
 static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
 {
     (void)uv_check_start(&s->check, on_check); /* cannot fail */
@@ -631,15 +590,15 @@ int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err)
 }
 
 /* All that needs no I/O. */
-static void make_parts(struct server *s, int port)
+static void make_parts(struct server *s)
 {
-    struct rdzv_before before;
     struct rdzv_limits limits = {.runs_max = s->conf.limits.runs_max,
                                  .nodes_max = s->capacity.nodes_max,
                                  .conns_max = s->capacity.conns_max,
                                  .trusted = s->conf.key != NULL,
                                  .embedded = s->conf.embedded};
     rng_id(s->incarnation);
+    s->opened_us = limits.began_us = mono_now_us();
     memcpy(limits.server, s->incarnation, MSG_VOTER_LEN); /* ends with NUL */
     struct server_log_conf log = {
         .counts = &s->counts, .debug = s->conf.debug, .quiet = s->conf.quiet};
@@ -650,9 +609,6 @@ static void make_parts(struct server *s, int port)
     if (s->accounts == NULL)
         fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the runs' sums");
     s->log = server_log_open(s->loop, &log);
-    s->opened_us = mono_now_us();
-    s->mark = act_mark_open(port, s->incarnation, &before);
-    rdzv_name(s->rdzv, s->incarnation, s->opened_us, &before);
     (void)uv_timer_init(s->loop, &s->timer); /* these three cannot fail */
     (void)uv_check_init(s->loop, &s->check);
     (void)uv_idle_init(s->loop, &s->idle);
@@ -682,7 +638,7 @@ int server_open(struct server **out,
     s->magic = SERVER_MAGIC;
     s->conf = *conf;
     s->loop = loop;
-    make_parts(s, addr_fd_port(listen_fd));
+    make_parts(s);
     int rc = pending_open(&s->pending, loop, s->slots, s->log, conf->store_chan,
                           err);
     if (rc != 0)
@@ -718,7 +674,7 @@ static void on_asked(uv_poll_t *poll, int status, int events)
     if (status != 0 || !stand_in_is_asked(fd) || *s == NULL)
         return; /* it ends as it is */
     (void)uv_poll_stop(poll);
-    server_end(*s, close_when_idle, s);
+    close_when_idle(s);
 }
 
 /* Best effort: without it the port is free when the run is over. */

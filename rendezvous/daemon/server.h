@@ -64,14 +64,6 @@ int server_open(struct server **out,
 /* Nodes, and runs that have not ended: a line for people. */
 void server_describe(const struct server *s, char *text, size_t size);
 
-/*
- * Ends in order: nothing is decided any more, and each node gets a last lease
- * of its reconnect_timeout, so that its workers run on
- * (core/inner/state/last_lease). Calls `then` from the loop when all have
- * theirs, or half a second later; server_close is due then. Once only.
- */
-void server_end(struct server *s, void (*then)(void *ctx), void *ctx);
-
 /* Closes everything; memory goes as the loop runs on until it is empty. */
 void server_close(struct server *s);
 

@@ -92,8 +92,6 @@ static void write_waiting(struct json *j, const struct status_run *run)
 
 static void write_office(struct json *j, const struct status_office *o)
 {
-    if (!o->on)
-        return;
     json_open(j, "failover", '{');
     json_int(j, "term", o->epoch);
     json_int(j, "epoch", o->epoch); /* the old name */

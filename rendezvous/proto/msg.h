@@ -31,14 +31,6 @@ enum msg_graceful {
     MSG_SCALE_DOWN, /* a node leaves */
 };
 
-/* Whether a majority of the members has the authority over a run, wherever it
- * is served (join.failover, --rdzv_conf=failover). */
-enum msg_failover {
-    MSG_FAILOVER_AUTO, /* the server decides: see rdzv_limits.embedded */
-    MSG_FAILOVER_OFF,
-    MSG_FAILOVER_ON
-};
-
 /* What MPI libraries are served (join.mpi, --mpi). */
 enum msg_mpi {
     MSG_MPI_NONE,

@@ -61,7 +61,6 @@ static void check_conf(const struct conf *c)
         ddp_assert(e->host[0] != '\0' && e->port >= 0 && e->port <= 65535);
         ddp_assert(e->port > 0 || c->nnodes_max == 1);
     }
-    ddp_assert(c->failover == CONF_FAILOVER_OFF || c->nnodes_max > 1);
     ddp_assert(c->is_host >= -1 && c->is_host <= 1);
     ddp_assert(c->node_rank >= -1 && c->node_rank < c->nnodes_max);
     if (c->backend == CONF_STATIC)

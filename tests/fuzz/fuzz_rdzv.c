@@ -5,9 +5,8 @@
 /*
  * The server's core against hostile agents: messages, closes and ticks of
  * several connections in any order. After each step rdzv_check holds; what it
- * sends is decodable and goes to connections that are open; a deadline that has
- * come is dealt with; and in each instance without failover rounds only grow,
- * one at a time, and are told to different places.
+ * sends is decodable and goes to connections that are open; and a deadline that
+ * has come is dealt with.
  */
 #include <stdio.h>
 
@@ -16,22 +15,12 @@
 #include "tests/fuzz/gen.h"
 
 #define CONNS     8
-#define SEEN_MAX  64
 #define STEPS_MAX 400
-
-/* What was told of an instance. */
-struct seen {
-    char instance[33];
-    int64_t round;
-    int64_t world;
-};
 
 struct play {
     struct rdzv *r;
     int64_t now_us;
     bool open[CONNS];
-    struct seen seen[SEEN_MAX];
-    size_t n_seen;
     struct gen_hints hints;
     char instance[33];
 };
@@ -43,23 +32,6 @@ static void watch_world(struct play *p, const struct msg_world *w)
     ddp_assert(w->role_rank < w->role_world);
     p->hints.round = w->round;
     (void)snprintf(p->instance, sizeof(p->instance), "%s", w->instance);
-    if (w->epoch > 0) /* voters may lie about rounds of other servers */
-        return;
-    for (size_t i = 0; i < p->n_seen; i++) {
-        struct seen *s = &p->seen[i];
-        if (strcmp(s->instance, w->instance) != 0)
-            continue;
-        ddp_assert(w->round >= s->round);
-        ddp_assert(w->round > s->round || w->world_size == s->world);
-        s->round = w->round;
-        s->world = w->world_size;
-        return;
-    }
-    if (p->n_seen == SEEN_MAX)
-        return;
-    struct seen *s = &p->seen[p->n_seen++];
-    *s = (struct seen){.round = w->round, .world = w->world_size};
-    (void)snprintf(s->instance, sizeof(s->instance), "%s", w->instance);
 }
 
 static void emit(void *ctx, const struct rdzv_action *a)
@@ -188,10 +160,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                  .nodes_max = 6,
                                  .conns_max = CONNS,
                                  .trusted = size % 2 == 0};
-    if (size % 3 == 0) { /* runs with failover, unless they ask for none */
-        limits.embedded = true;
-        msg_set(limits.server, "0000000000000001");
-    }
+    limits.embedded = size % 3 == 0;
+    msg_set(limits.server, "0000000000000001");
     p = (struct play){.now_us = 1000 * MONO_S};
     p.r = rdzv_new(&limits, 1);
     for (int i = 0; in.left > 0 && i < STEPS_MAX; i++)

@@ -46,10 +46,10 @@ static void draw(struct plan *p, uint64_t seed)
                        .outside = (int)rng_below(&rng, 3),
                        .n = 1 + (int)rng_below(&rng, OUTAGES_MAX)};
     p->conf.seed = seed;
-    p->conf.failover = true;
     p->conf.reconnect_ms = p->conf.join_ms = 600000; /* nobody gives up */
     p->conf.jitter_us = 1 + rng_below(&rng, 3000);
     p->conf.endpoints = p->outside > 0 ? p->outside : 1;
+    p->conf.endpoint[0] = 0;
     for (int i = 0; i < p->outside; i++)
         p->conf.endpoint[i] = SIM_OUTSIDE + i;
     for (int i = 0; i < p->n; i++)
@@ -151,8 +151,7 @@ END_TEST
 START_TEST(test_calm_does_not_wait_for_who_is_lost)
 {
     struct sim_conf conf = story_conf(1, 3, 3);
-    conf.failover = true;
-    conf.endpoints = 1;
+    conf.endpoint[0] = 0;
     struct sim *s = sim_new(&conf);
     for (int i = 0; i < 3; i++)
         (void)sim_launch(s);

@@ -19,7 +19,6 @@
 static struct sim_conf hosts_conf(int min, int max)
 {
     struct sim_conf conf = story_conf(min, max, 3);
-    conf.failover = true;
     conf.endpoints = 1;
     conf.endpoint[0] = 0;
     return conf;

@@ -50,11 +50,13 @@ START_TEST(test_sim_newcomers_that_gave_way_do_not_take_the_others_success)
     story_until(s, 2100);
     story_check(s, sim_workers(s, 2) == 2 && sim_workers(s, 3) == 2,
                 "newcomers run");
+    come_back(s, 0, 1);
+    int64_t at_ms = 2100;
+    while (sim_agent(s, 2)->work != AGENT_STOPPING && at_ms < 9000)
+        story_until(s, ++at_ms);
     sim_finish_node(s, 0);
     sim_finish_node(s, 1);
-    story_until(s, 2110);
-    come_back(s, 0, 1);
-    story_until(s, 9000);
+    story_until(s, at_ms + 9000);
     bool good = true;
     for (int i = 0; i < 4; i++)
         good &= sim_exit_status(s, i) == (i < 2 ? 0 : CONFLICT);

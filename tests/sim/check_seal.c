@@ -3,8 +3,7 @@
 /*
  * How long it takes until a round runs again after a failure, with the daemon
  * killed at every point of what follows: at each message that it would read or
- * send. No node is lost; so nobody is waited for who does not come. And how
- * long where one had been lost before, which was known.
+ * send. No node is lost; so nobody is waited for who does not come.
  */
 #include <check.h>
 #include <stdio.h>
@@ -14,9 +13,9 @@
 #define BEGIN_MS 1000
 #define AWAY_MS  150
 
-/* Longest pause of an agent before it tries again, after so short a time
- * (session.c), its workers' end, and messages. */
-#define BOUND_MS 800
+/* A lease, if the daemon died while a round was proposed: it may be in force.
+ * And an agent's pauses before it tries again, its workers' end, messages. */
+#define BOUND_MS 1300
 
 static const struct {
     int nodes, spares;
@@ -69,35 +68,10 @@ START_TEST(test_sim_round_runs_soon_though_the_daemon_dies_at_any_point)
 }
 END_TEST
 
-/* A node is lost, the other one waits for a replacement, and the daemon dies.
- * The next one knows from who waits that nobody runs that round, and that no
- * other member can come: it waits for a lease, not for the 10 s of
- * reconnect_timeout. */
-START_TEST(test_sim_node_known_to_be_lost_is_not_waited_for_again)
-{
-    struct sim_conf conf = story_conf(2, 2, 0);
-    struct sim *s = story_new(&conf, 2);
-    story_until(s, 2000);
-    sim_kill(s, 1);
-    story_until(s, 3000);
-    story_check(s, sim_workers(s, 0) == 0, "the other one waits");
-    sim_server_kill(s);
-    sim_server_start(s);
-    (void)sim_launch(s);
-    story_until(s, 3900);
-    story_check(s, sim_workers(s, 0) == 0, "a round may have been missed");
-    story_until(s, 4500);
-    story_check(s, sim_workers(s, 0) == 2 && sim_workers(s, 2) == 2,
-                "both run");
-    sim_del(s);
-}
-END_TEST
-
 int main(void)
 {
     const struct story_test tests[] = {
         {test_sim_round_runs_soon_though_the_daemon_dies_at_any_point, CASES},
-        {test_sim_node_known_to_be_lost_is_not_waited_for_again, 1},
     };
     return story_main("seal", "sim", tests, STORY_LEN(tests));
 }

@@ -30,69 +30,59 @@ struct loss {
 
 static const struct row {
     enum place place;
-    bool failover;
     int nodes;
     struct loss steps[STEPS];
 } rows[] = {
     /* Two nodes, one serves. */
-    {EMBEDDED, true, 2, {{false, 1, false, 1}}},
-    {EMBEDDED, true, 2, {{false, 1, true, 1}}},
-    {EMBEDDED, true, 2, {{true, 0, false, 1}}},
-    {EMBEDDED, true, 2, {{true, 0, true, 0}}},
+    {EMBEDDED, 2, {{false, 1, false, 1}}},
+    {EMBEDDED, 2, {{false, 1, true, 1}}},
+    {EMBEDDED, 2, {{true, 0, false, 1}}},
+    {EMBEDDED, 2, {{true, 0, true, 0}}},
     /* Three: any one. */
-    {EMBEDDED, true, 3, {{false, 1, false, 2}}},
-    {EMBEDDED, true, 3, {{false, 1, true, 2}}},
-    {EMBEDDED, true, 3, {{true, 0, false, 2}}},
-    {EMBEDDED, true, 3, {{true, 0, true, 2}}},
+    {EMBEDDED, 3, {{false, 1, false, 2}}},
+    {EMBEDDED, 3, {{false, 1, true, 2}}},
+    {EMBEDDED, 3, {{true, 0, false, 2}}},
+    {EMBEDDED, 3, {{true, 0, true, 2}}},
     /* 3 -> 2 -> 1: the second loss. */
-    {EMBEDDED, true, 3, {{true, 0, true, 2}, {false, 1, true, 1}}},
-    {EMBEDDED, true, 3, {{true, 0, true, 2}, {true, 0, false, 1}}},
-    {EMBEDDED, true, 3, {{true, 0, true, 2}, {true, 0, true, 0}}},
-    {EMBEDDED, true, 3, {{false, 1, true, 2}, {true, 0, true, 0}}},
+    {EMBEDDED, 3, {{true, 0, true, 2}, {false, 1, true, 1}}},
+    {EMBEDDED, 3, {{true, 0, true, 2}, {true, 0, false, 1}}},
+    {EMBEDDED, 3, {{true, 0, true, 2}, {true, 0, true, 0}}},
+    {EMBEDDED, 3, {{false, 1, true, 2}, {true, 0, true, 0}}},
     /* Several at once: silent, ... */
-    {EMBEDDED, true, 3, {{false, 2, true, 0}}},
-    {EMBEDDED, true, 3, {{true, 1, true, 0}}},
-    {EMBEDDED, true, 4, {{false, 2, true, 2}}},
-    {EMBEDDED, true, 4, {{true, 1, true, 0}}},
-    {EMBEDDED, true, 5, {{true, 1, true, 3}}},
-    {EMBEDDED, true, 5, {{false, 3, true, 0}}},
-    {EMBEDDED, true, 8, {{false, 4, true, 4}}},
-    {EMBEDDED, true, 8, {{true, 2, true, 5}}},
-    {EMBEDDED, true, 8, {{true, 3, true, 0}}},
+    {EMBEDDED, 3, {{false, 2, true, 0}}},
+    {EMBEDDED, 3, {{true, 1, true, 0}}},
+    {EMBEDDED, 4, {{false, 2, true, 2}}},
+    {EMBEDDED, 4, {{true, 1, true, 0}}},
+    {EMBEDDED, 5, {{true, 1, true, 3}}},
+    {EMBEDDED, 5, {{false, 3, true, 0}}},
+    {EMBEDDED, 8, {{false, 4, true, 4}}},
+    {EMBEDDED, 8, {{true, 2, true, 5}}},
+    {EMBEDDED, 8, {{true, 3, true, 0}}},
     /* ... and killed, so that the server hears their last words. */
-    {EMBEDDED, true, 3, {{false, 2, false, 1}}},
-    {EMBEDDED, true, 8, {{false, 7, false, 1}}},
-    {EMBEDDED, true, 3, {{true, 1, false, 1}}},
-    {EMBEDDED, true, 5, {{true, 1, false, 3}}},
+    {EMBEDDED, 3, {{false, 2, false, 1}}},
+    {EMBEDDED, 8, {{false, 7, false, 1}}},
+    {EMBEDDED, 3, {{true, 1, false, 1}}},
+    {EMBEDDED, 5, {{true, 1, false, 3}}},
     /* One after the other, down to two. */
-    {EMBEDDED,
-     true,
-     5,
-     {{true, 0, true, 4}, {true, 0, true, 3}, {true, 0, true, 2}}},
-    /* One daemon without failover: any nodes, but not the daemon. */
-    {EXTERNAL, false, 4, {{false, 3, true, 1}}},
-    {EXTERNAL, false, 4, {{false, 1, true, 3}, {false, 2, true, 1}}},
-    {EXTERNAL, false, 4, {{true, 0, true, 0}}},
-    {EXTERNAL, false, 4, {{true, 0, false, 0}}},
-    /* With it: the daemon, and half of the nodes. */
-    {EXTERNAL, true, 4, {{true, 0, true, 4}}},
-    {EXTERNAL, true, 4, {{true, 0, false, 4}}},
-    {EXTERNAL, true, 4, {{false, 2, true, 2}}},
-    {EXTERNAL, true, 4, {{false, 3, true, 0}}},
-    {EXTERNAL, true, 4, {{true, 1, true, 3}}},
-    {EXTERNAL, true, 4, {{true, 2, true, 0}}},
-    {EXTERNAL, true, 2, {{true, 0, true, 2}, {false, 1, true, 1}}},
+    {EMBEDDED, 5, {{true, 0, true, 4}, {true, 0, true, 3}, {true, 0, true, 2}}},
+    /* The daemon, and half of the nodes. */
+    {EXTERNAL, 4, {{true, 0, true, 4}}},
+    {EXTERNAL, 4, {{true, 0, false, 4}}},
+    {EXTERNAL, 4, {{false, 2, true, 2}}},
+    {EXTERNAL, 4, {{false, 3, true, 0}}},
+    {EXTERNAL, 4, {{true, 1, true, 3}}},
+    {EXTERNAL, 4, {{true, 2, true, 0}}},
+    {EXTERNAL, 2, {{true, 0, true, 2}, {false, 1, true, 1}}},
     /* A list: each of its machines, one after the other, then the nodes. */
-    {LIST, true, 4, {{true, 0, true, 4}, {true, 0, true, 4}}},
-    {LIST, true, 2, {{false, 1, true, 1}}},
-    {LIST, true, 3, {{true, 0, true, 3}, {false, 1, true, 2}}},
-    {LIST, true, 3, {{true, 1, true, 2}, {true, 0, true, 2}}},
+    {LIST, 4, {{true, 0, true, 4}, {true, 0, true, 4}}},
+    {LIST, 2, {{false, 1, true, 1}}},
+    {LIST, 3, {{true, 0, true, 3}, {false, 1, true, 2}}},
+    {LIST, 3, {{true, 1, true, 2}, {true, 0, true, 2}}},
 };
 
 static struct sim *begin(const struct row *row)
 {
     struct sim_conf conf = story_conf(1, row->nodes, 3);
-    conf.failover = row->failover;
     conf.endpoints = row->place == LIST ? 2 : 1;
     conf.endpoint[0] = row->place == EMBEDDED ? 0 : SIM_OUTSIDE;
     conf.endpoint[1] = SIM_OUTSIDE + 1;
@@ -196,8 +186,7 @@ static bool is_voter(const struct sim *s, int i)
 START_TEST(test_survival_of_a_part_hangs_on_its_votes)
 {
     const struct part *part = &parts[_i];
-    const struct row row = {
-        .place = LIST, .failover = true, .nodes = part->nodes};
+    const struct row row = {.place = LIST, .nodes = part->nodes};
     struct sim *s = begin(&row);
     story_check(s, count_running(s) == part->nodes, "part %d: all run", _i);
     int voters = 0, lost = 0;
@@ -225,7 +214,7 @@ END_TEST
  * another one. */
 START_TEST(test_survival_of_none_of_the_round_begins_another_instance)
 {
-    static const struct row row = {.place = LIST, .failover = true, .nodes = 2};
+    static const struct row row = {.place = LIST, .nodes = 2};
     struct sim *s = begin(&row);
     lose_node(s, 0, false);
     lose_node(s, 1, true);
@@ -245,7 +234,7 @@ END_TEST
  * it leaves, but it lives, and knows of the end: that takes a second. */
 START_TEST(test_survival_of_a_silent_node_does_not_delay_a_users_end)
 {
-    static const struct row row = {.place = LIST, .failover = true, .nodes = 2};
+    static const struct row row = {.place = LIST, .nodes = 2};
     struct sim *s = begin(&row);
     lose_node(s, 1, true);
     story_until(s, 3100);

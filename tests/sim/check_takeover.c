@@ -1,7 +1,7 @@
 /* links: tests/sim/sim tests/sim/schedule */
 /* libs: -lcjson */
 /*
- * Many schedules of faults for runs with failover: servers on nodes and
+ * Many schedules of faults for runs of all kinds: servers on nodes and
  * elsewhere, of which any may die, freeze, be cut off and come back, alone or
  * with its machine; partitions; firewalls and relays that answer for others;
  * clocks that are fast and slow by as much as the margin of a lease bears.
@@ -170,7 +170,6 @@ static void make_of(struct schedule *p, uint64_t seed, int nodes)
     *p = (struct schedule){.n_steps = 0};
     int n = nodes > 0 ? nodes : pick_nodes(&rng);
     schedule_conf(p, &rng, n);
-    p->conf.failover = true;
     /* Two beats that nobody answers, a quarter of a lease, are silence; slow
      * messages, which take 20 times as long, are a ninth of it. */
     p->conf.delay_us = 50 + rng_below(&rng, (uint32_t)p->conf.heartbeat_ms / 2);

@@ -51,6 +51,7 @@ static int64_t play(uint64_t seed, int nodes, bool print)
     conf.jitter_us = 2000;
     conf.print = print;
     conf.reconnect_ms = 3000;
+    conf.endpoints = 0; /* but one address, behind which both stand */
     rng_init(&rng, seed);
     struct sim *s = story_new(&conf, nodes);
     story_until(s, 3000);

@@ -103,7 +103,7 @@ static bool machine_answers(const struct sim *s, int machine)
 static bool may_serve(const struct sim *s, int machine)
 {
     int tenant = s->machines[machine].tenant;
-    return s->conf.failover && tenant >= 0 && s->nodes[tenant].alive;
+    return tenant >= 0 && s->nodes[tenant].alive;
 }
 
 void dial_syn(struct sim *s, int conn)

@@ -30,8 +30,7 @@ static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
         .heartbeat_ms = s->conf.heartbeat_ms,
         .reconnect_ms = s->conf.reconnect_ms,
         .group_rank = -1,
-        .serve_port = s->conf.failover ? SERVE_PORT + machine : 0,
-        .failover = s->conf.failover ? MSG_FAILOVER_ON : MSG_FAILOVER_AUTO,
+        .serve_port = SERVE_PORT + machine,
     };
     msg_set(j->run, "sim");
     msg_set(j->prog, "train");
@@ -69,8 +68,7 @@ static int launch_on(struct sim *s, int machine)
     s->count[SIM_LATE_JOIN] += s->n_instances > 0;
     struct agent_event ev = {.kind = AGENT_START};
     node_step(s, i, &ev);
-    if (s->conf.failover)
-        beside_tick(s, i);
+    beside_tick(s, i);
     return i;
 }
 

@@ -56,7 +56,7 @@ static void start_workers(struct sim *s, int i, const struct msg_world *w)
 {
     struct node_sim *n = &s->nodes[i];
     int nproc = (int)n->agent.conf.join.nproc;
-    int64_t round = watch_spawn(s, i, w);
+    int64_t round = round_spawn(s, i, w);
     int instance = watch_instance(s, w->instance);
     int started = nproc;
     if (n->spawn_fails) {

@@ -1,5 +1,5 @@
 /*
- * Rounds of runs with failover: what each server proposes, and what comes into
+ * Rounds: what each server proposes, and what comes into
  * force. A round is named by (instance, epoch, round); epochs are ordered by
  * their count, then by the id of their server.
  *
@@ -193,11 +193,25 @@ static void check_none_runs(struct sim *s, const struct round_sim *but)
     }
 }
 
+/*
+ * Invariant 3, with a window: charge number n comes at least a window after
+ * number n - max. Each comes after the end of its round, and before the next
+ * one is in force, which is now.
+ */
+static void check_window(struct sim *s, struct instance *in, int restarts)
+{
+    int before = restarts - s->conf.max_restarts;
+    in->over_us[restarts % SIM_CHARGES_MAX] = s->over_us;
+    if (s->conf.window_ms > 0 && before > 0 &&
+        s->now_us - in->over_us[before % SIM_CHARGES_MAX] <
+            s->conf.window_ms * MONO_MS)
+        sim_break(s, "invariant 3: restart %d comes too early", restarts);
+}
+
 /* Invariant 3: what was charged and then known to nobody that is left is
  * counted; that is none of what ever was in force. */
-static void check_charge(struct sim *s,
-                         const struct instance *in,
-                         const struct round_sim *r)
+static void
+check_charge(struct sim *s, struct instance *in, const struct round_sim *r)
 {
     int charged = in->round == 0 ? 0 : r->restarts - in->restarts;
     if (charged < 0 && s->count[SIM_GONE_ON] > 0)
@@ -210,6 +224,8 @@ static void check_charge(struct sim *s,
         (s->conf.window_ms == 0 && r->restarts > s->conf.max_restarts))
         sim_break(s, "invariant 3: %d restarts, then %d", in->restarts,
                   r->restarts);
+    if (charged == 1)
+        check_window(s, in, r->restarts);
 }
 
 static void come_into_force(struct sim *s, struct round_sim *r)
@@ -282,26 +298,14 @@ void round_office(struct sim *s, const struct msg_office *o)
     msg_set(srv->epoch_id, o->epoch_id);
 }
 
-static bool is_long_out(const struct sim *s)
-{
-    int64_t short_us = s->now_us + s->conf.heartbeat_ms * MONO_MS;
-    for (int i = 0; i < s->n_nodes; i++) {
-        const struct node_sim *n = &s->nodes[i];
-        int64_t until_us = agent_lease_until_us(&n->agent);
-        if (n->alive && until_us != MONO_NEVER &&
-            clock_when(s, n->machine, until_us) > short_us)
-            return true;
-    }
-    return false;
-}
-
 /* Only a server in office grants any. */
 void round_lease(struct sim *s, const struct msg_lease *l)
 {
     struct server_sim *srv = &s->servers[s->acting];
     const struct round_sim *r = NULL;
     srv->lease_at_us = s->now_us;
-    s->count[SIM_LONG_LEASE] += l->grant_ms > s->conf.heartbeat_ms;
+    if (l->grant_ms >= s->conf.heartbeat_ms)
+        sim_break(s, "a lease of %lld ms", (long long)l->grant_ms);
     if (srv->epoch == 0 || srv->acts)
         return;
     srv->acts = true;
@@ -312,7 +316,6 @@ void round_lease(struct sim *s, const struct msg_lease *l)
     if (r == NULL)
         return;
     s->count[SIM_TAKEOVER]++;
-    s->count[SIM_LONG_TAKEOVER] += is_long_out(s);
     s->count[SIM_EXCEPTION] +=
         r->n_voters == 2 &&
         s->nodes[r->voters[0]].alive != s->nodes[r->voters[1]].alive;

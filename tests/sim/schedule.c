@@ -140,21 +140,18 @@ static void thaw_nodes(struct sim *s)
         sim_thaw(s, i);
 }
 
-/* In runs with failover every third fault meets the node that serves. */
-static int pick_node(const struct sim *s,
-                     const struct schedule *p,
-                     const struct step *step)
+/* Every third fault meets the node that serves. */
+static int pick_node(const struct sim *s, const struct step *step)
 {
     int i = (int)(step->node % (uint32_t)sim_agents(s));
     int serving = sim_tenant(s, sim_serving(s));
-    return p->conf.failover && step->how % 3 == 0 && serving >= 0 ? serving : i;
+    return step->how % 3 == 0 && serving >= 0 ? serving : i;
 }
 
-static void
-act_on_node(struct sim *s, const struct schedule *p, const struct step *step)
+static void act_on_node(struct sim *s, const struct step *step)
 {
     static const int signals[] = {SIGKILL, SIGSEGV, SIGABRT, SIGBUS};
-    int i = pick_node(s, p, step);
+    int i = pick_node(s, step);
     switch (step->act) {
     case ACT_WORKER_DIES:
         sim_worker_dies(s, i, (int)(step->how % SIM_PROCS_MAX),
@@ -180,7 +177,7 @@ act_on_node(struct sim *s, const struct schedule *p, const struct step *step)
         sim_cut(s, i, step->how % 3 != 1, step->how % 3 != 2);
         return;
     case ACT_HEAL:
-        p->conf.failover ? heal_hosts(s) : sim_heal(s, i);
+        heal_hosts(s);
         return;
     case ACT_RESET:
         sim_reset(s, i);
@@ -195,7 +192,7 @@ act_on_node(struct sim *s, const struct schedule *p, const struct step *step)
         sim_freeze_node(s, i);
         return;
     case ACT_THAW:
-        p->conf.failover ? thaw_nodes(s) : sim_thaw(s, i);
+        thaw_nodes(s);
         return;
     case ACT_SIGTERM:
         sim_signal(s, i, SIGTERM);
@@ -339,7 +336,7 @@ play_step(struct sim *s, const struct schedule *p, const struct step *step)
         if (step->act >= ACT_HOST_START)
             act_on_host(s, p, step);
         else if (sim_agents(s) > 0)
-            act_on_node(s, p, step);
+            act_on_node(s, step);
     }
 }
 
@@ -357,7 +354,7 @@ static void begin(struct sim *s, const struct schedule *p)
     for (int i = 0; i < SIM_OUTSIDE + SIM_OUTSIDE_MAX && p->ppm > 0; i++)
         sim_drifts(s, i,
                    (int)rng_below(&rng, 2 * (uint32_t)p->ppm + 1) - p->ppm);
-    if (p->conf.failover)
+    if (!p->late)
         start_hosts(s, p);
     for (int i = p->n_first; i > STEPS_MAX / 2; i--)
         (void)sim_launch(s);

@@ -71,7 +71,8 @@ struct step {
 struct schedule {
     struct sim_conf conf;
     int n_first;      /* nodes that start at once */
-    int outside;      /* servers outside that are needed at the end */
+    int outside;      /* servers outside that are needed at the end ... */
+    bool late;        /* ... and are not there from the beginning */
     int ppm;          /* clocks are fast or slow by so much at most */
     int64_t quiet_us; /* no fault begins before that */
     bool only_safety; /* whether it settles in the end is not looked at */

@@ -66,13 +66,8 @@ static void on_note(struct sim *s, const struct note *note)
         forget_drains_of(s, s->acting);
     if (note->kind == NOTE_round_over)
         s->over_us = s->now_us;
-    if (note->kind == NOTE_outdated && s->conf.behind < 2 &&
-        !s->conf.failover && !server_is_up(s, OUTSIDE + 1))
-        sim_break(s, "the only server believes that there was another one");
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
-    s->count[SIM_GAVE_WAY] +=
-        note->kind == NOTE_rebuilt && strstr(note->text, "gives way") != NULL;
     s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
     s->count[SIM_WORD_TAKEOVER] += note->kind == NOTE_took_office &&
                                    strstr(note->text, "farewell") != NULL;
@@ -224,7 +219,7 @@ static void forget(struct sim *s, int server)
     struct server_sim *srv = &s->servers[server];
     rdzv_del(srv->rdzv);
     srv->rdzv = NULL;
-    srv->frozen = srv->of_frozen = srv->dying = srv->ending = false;
+    srv->frozen = srv->of_frozen = srv->dying = false;
     srv->served = false;
     srv->midst_in = 0;
     srv->tick_gen++;
@@ -249,14 +244,10 @@ void server_step(struct sim *s, int server, struct rdzv_event *ev)
     ev->now_us = clock_of(s, server, s->now_us);
     s->acting = server;
     s->count[SIM_STEPS]++;
-    srv->before.acted_us = ev->now_us;
     rdzv_step(srv->rdzv, ev, &out);
     rdzv_check(srv->rdzv);
-    watch_step_done(s, srv->dying);
     srv->served |= rdzv_nodes(srv->rdzv) > 0;
     schedule_tick(s, server);
-    if (srv->ending && rdzv_owed(srv->rdzv) == 0)
-        die_after(s, server, 0);
     server_try_end(s, server);
 }
 
@@ -277,7 +268,7 @@ void server_event(struct sim *s, const struct event *ev)
 {
     const struct server_sim *srv = &s->servers[ev->of];
     if (ev->kind == EV_SERVER_DIES) {
-        if ((srv->dying || srv->ending) && ev->gen == (uint32_t)srv->life)
+        if (srv->dying && ev->gen == (uint32_t)srv->life)
             server_kill(s, ev->of);
     } else if (ev->gen == srv->tick_gen && srv->rdzv != NULL && !srv->frozen) {
         tick(s, ev->of, 0);
@@ -296,20 +287,6 @@ static void tell(struct sim *s, int server, const char *what)
         sim_tell(s, "fault", "server %d %s", server - OUTSIDE, what);
 }
 
-/* Without failover it may know of the one before it, if that ran there. */
-static void give_name(struct sim *s, int server)
-{
-    struct server_sim *srv = &s->servers[server];
-    const struct rdzv_before none = {.acted_us = 0};
-    char id[RDZV_SERVER_ID_LEN + 1];
-    bool knows = s->conf.failover || !sim_random(s) || sim_rnd(s, 4) != 0;
-    (void)snprintf(id, sizeof(id), "%016d", srv->life);
-    rdzv_name(srv->rdzv, srv->id[0] != '\0' ? srv->id : id,
-              clock_of(s, server, s->now_us), knows ? &srv->before : &none);
-    srv->before = none;
-    msg_set(srv->before.server, srv->id[0] != '\0' ? srv->id : id);
-}
-
 void server_start(struct sim *s, int server)
 {
     struct server_sim *srv = &s->servers[server];
@@ -322,12 +299,12 @@ void server_start(struct sim *s, int server)
     if (srv->rdzv != NULL)
         return;
     srv->life = ++s->lives;
-    if (s->conf.failover) /* ids of which no order can be told beforehand */
-        (void)snprintf(limits.server, sizeof(limits.server), "%016" PRIx64,
-                       (uint64_t)srv->life * UINT64_C(0x9e3779b97f4a7c15));
+    /* Of which no order can be told beforehand. */
+    (void)snprintf(limits.server, sizeof(limits.server), "%016" PRIx64,
+                   (uint64_t)srv->life * UINT64_C(0x9e3779b97f4a7c15));
     msg_set(srv->id, limits.server);
+    limits.began_us = clock_of(s, server, s->now_us);
     srv->rdzv = rdzv_new(&limits, rng_next(&s->rng));
-    give_name(s, server);
     srv->of_frozen = srv->frozen = host != NULL && host->agent_frozen;
     srv->frozen_at_us = s->now_us;
     srv->tick_at_us = -1;
@@ -557,17 +534,16 @@ void sim_kill_on(struct sim *s, int machine)
     server_kill(s, machine);
 }
 
+/* What it has sent is on its way. */
 void sim_end_on(struct sim *s, int machine)
 {
     struct server_sim *srv = &s->servers[machine];
-    struct rdzv_event ev = {.kind = RDZV_ENDING};
-    if (srv->rdzv == NULL || srv->frozen || srv->ending)
+    if (srv->rdzv == NULL || srv->frozen)
         return;
     tell(s, machine, "ends in order");
     s->count[SIM_SERVER_ENDED]++;
-    srv->ending = true;
-    die_after(s, machine, 500 * MONO_MS);
-    server_step(s, machine, &ev);
+    forget(s, machine);
+    net_server_dies(s, machine, ITEM_FIN);
 }
 
 void sim_in_midst(struct sim *s, int machine, enum sim_midst what, int n)

@@ -1,7 +1,7 @@
 /*
  * Invariant 4: once nothing goes wrong any more a round runs within a bound,
  * with each live node in it or beside it as a spare; and what has ended has
- * left nothing behind. A run with failover needs a majority of the voters for
+ * left nothing behind. A run needs a majority of the voters for
  * that: one that has none left waits, and ends.
  */
 #include <string.h>
@@ -63,7 +63,7 @@ void sim_check_settled(struct sim *s)
                       (long long)a->round.world.round,
                       (long long)s->instances[in].round);
     }
-    bool can_go_on = !s->conf.failover || round_has_majority(s);
+    bool can_go_on = round_has_majority(s);
     s->count[SIM_NO_MAJORITY] += !can_go_on;
     if (in_round == 0 && live >= s->conf.nodes_min && can_go_on)
         sim_break(s, "invariant 4: %d nodes live and no round runs", live);

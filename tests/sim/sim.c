@@ -206,7 +206,6 @@ struct sim *sim_new(const struct sim_conf *conf)
     struct sim *s = xalloc(1, sizeof(*s));
     s->conf = *conf;
     s->finish_us = -1;
-    s->sealed = -1;
     s->count[SIM_LISTED] = conf->endpoints > 1;
     s->count[SIM_BEHIND] = conf->behind > 1;
     for (int i = 0; i < MACHINES_MAX; i++)

@@ -43,7 +43,6 @@ struct sim_conf {
     int64_t failure_ms; /* the grace after a failure */
     int64_t delay_us;   /* of a message, at least */
     int64_t jitter_us;  /* and at most so much more; 0: nothing is random */
-    bool failover;      /* voters are the authority; each launcher may serve */
     int endpoints;      /* how many there are; 0: one, the first outside */
     int endpoint[SIM_ENDPOINTS_MAX]; /* ... on which machines */
     int behind;          /* of no list: so many servers outside stand behind the
@@ -154,8 +153,7 @@ int sim_serving(const struct sim *s); /* where most nodes are served */
 /* One that is outside; the others begin when they are needed. */
 void sim_start_on(struct sim *s, int machine);
 void sim_kill_on(struct sim *s, int machine);
-/* As by SIGTERM: it tells the nodes, and is gone half a second later or sooner.
- */
+/* As by SIGTERM: its connections end with a FIN. */
 void sim_end_on(struct sim *s, int machine);
 /* Without a list: the server behind the endpoint to which the connections of
  * that node come from now on. */

@@ -21,6 +21,8 @@ struct sim_conf story_conf(int min, int max, int restarts)
         .grace_ms = 1000,
         .failure_ms = 300,
         .delay_us = 1000,
+        .endpoints = 1,
+        .endpoint = {SIM_OUTSIDE},
         .trace = true,
     };
 }

@@ -27,154 +27,11 @@ int watch_instance(struct sim *s, const char *id)
     return s->n_instances++;
 }
 
-/* Invariant 1. Workers of a paused machine do not run; when it wakes they are
- * killed before anything else. */
-static void check_none_runs(struct sim *s, int instance, int64_t but_round)
-{
-    for (int i = 0; i < s->n_nodes; i++) {
-        const struct node_sim *n = &s->nodes[i];
-        if (n->node_frozen || s->now_us < n->exempt_until_us)
-            continue;
-        for (int k = 0; k < SIM_PROCS_MAX; k++) {
-            const struct worker *w = &n->workers[k];
-            if (w->alive && w->instance == instance && w->round != but_round)
-                sim_break(s,
-                          "invariant 1: a worker of round %lld runs on n%d "
-                          "while round %lld is there",
-                          (long long)w->round, i,
-                          (long long)s->instances[instance].round);
-        }
-    }
-}
-
-/*
- * Invariant 3, with a window: charge number n comes at least a window after
- * number n - max. Each comes after the end of its round, and before the seal of
- * the next one, which is now.
- */
-static void check_window(struct sim *s, struct instance *in, int restarts)
-{
-    int before = restarts - s->conf.max_restarts;
-    in->over_us[restarts % SIM_CHARGES_MAX] = s->over_us;
-    if (s->conf.window_ms > 0 && before > 0 &&
-        s->now_us - in->over_us[before % SIM_CHARGES_MAX] <
-            s->conf.window_ms * MONO_MS)
-        sim_break(s, "invariant 3: restart %d comes too early", restarts);
-}
-
-/* Invariants 2 and 3, what can be said before all places are known. */
-static void open_seal(struct sim *s, int instance, const struct msg_world *w)
-{
-    struct instance *in = &s->instances[instance];
-    if (s->sealed >= 0)
-        sim_break(s, "two rounds were sealed in one step");
-    if (w->round < in->round)
-        sim_break(s, "invariant 3: round %lld after round %lld",
-                  (long long)w->round, (long long)in->round);
-    if (w->group_world < s->conf.nodes_min ||
-        w->group_world > s->conf.nodes_max)
-        sim_break(s, "invariant 2: a round of %lld nodes",
-                  (long long)w->group_world);
-    int charged = (int)w->restarts - in->restarts;
-    if (in->round == 0)
-        charged = 0; /* a new instance of an old run */
-    if (charged < 0 && in->seal_life != life_now(s)) {
-        /* The round that was charged was known to nodes that are gone. */
-        s->count[SIM_FORGOTTEN]++;
-        charged = 0;
-    }
-    if (charged < 0 || charged > 1 ||
-        (s->conf.window_ms == 0 && w->restarts > s->conf.max_restarts))
-        sim_break(s, "invariant 3: %d restarts, then %lld", in->restarts,
-                  (long long)w->restarts);
-    if (charged == 1)
-        check_window(s, in, (int)w->restarts);
-    s->count[SIM_ROUNDS]++;
-    s->count[SIM_CHARGED] += charged;
-    in->round = w->round;
-    in->seal_life = life_now(s);
-    in->restarts = (int)w->restarts;
-    in->group_world = (int)w->group_world;
-    in->world_size = (int)w->world_size;
-    msg_set(in->master_addr, w->master_addr);
-    memset(in->seats, 0, sizeof(in->seats));
-    s->sealed = instance;
-    check_none_runs(s, instance, -1);
-}
-
 void watch_world(struct sim *s, int node, const struct msg_world *w)
 {
-    int instance = watch_instance(s, w->instance);
-    struct instance *in = &s->instances[instance];
     if (s->nodes[node].drained_life == life_now(s))
         sim_break(s, "n%d was drained and is given a place", node);
-    if (w->epoch > 0) {
-        round_world(s, node, instance, w);
-        return;
-    }
-    if (w->round != in->round)
-        open_seal(s, instance, w);
-    if (w->group_world != in->group_world || w->world_size != in->world_size ||
-        strcmp(w->master_addr, in->master_addr) != 0 ||
-        w->group_rank >= in->group_world) {
-        sim_break(s, "invariant 2: two worlds of one round differ");
-        return;
-    }
-    struct seat *seat = &in->seats[w->group_rank];
-    int nproc = (int)s->nodes[node].agent.conf.join.nproc;
-    if (seat->seen && (seat->node != node || seat->base_rank != w->base_rank))
-        sim_break(s, "invariant 2: a place was given twice");
-    if (!seat->seen && s->sealed != instance)
-        sim_break(s, "invariant 2: a place was given after the seal");
-    *seat = (struct seat){.seen = true,
-                          .node = node,
-                          .base_rank = (int)w->base_rank,
-                          .nproc = nproc};
-}
-
-/* Invariant 2, once all places are known. */
-static void close_seal(struct sim *s)
-{
-    const struct instance *in = &s->instances[s->sealed];
-    int next = 0;
-    for (int g = 0; g < in->group_world; g++) {
-        const struct seat *seat = &in->seats[g];
-        if (!seat->seen || seat->base_rank != next)
-            sim_break(s, "invariant 2: group rank %d has no ranks from %d", g,
-                      next);
-        next += seat->nproc;
-    }
-    char first[32];
-    int node = in->seats[0].node;
-    net_addr(s->nodes[node].machine, s->nodes[node].moves_told, first);
-    if (strcmp(in->master_addr, first) != 0)
-        sim_break(s, "invariant 2: the master is at %s, n%d at %s",
-                  in->master_addr, node, first);
-    if (next != in->world_size)
-        sim_break(s, "invariant 2: %d ranks, the world is %d", next,
-                  in->world_size);
-}
-
-void watch_step_done(struct sim *s, bool died)
-{
-    if (s->sealed >= 0 && !died) /* else not all were told of their places */
-        close_seal(s);
-    s->sealed = -1;
-}
-
-int64_t watch_spawn(struct sim *s, int node, const struct msg_world *w)
-{
-    int instance = watch_instance(s, w->instance);
-    const struct instance *in = &s->instances[instance];
-    if (w->epoch > 0)
-        return round_spawn(s, node, w);
-    if (w->round != in->round || in->seats[w->group_rank].node != node)
-        sim_break(s,
-                  "invariant 1: n%d starts workers of round %lld, round %lld "
-                  "is there",
-                  node, (long long)w->round, (long long)in->round);
-    check_none_runs(s, instance, w->round);
-    return w->round;
+    round_world(s, node, watch_instance(s, w->instance), w);
 }
 
 void watch_done(struct sim *s, int node)
@@ -185,7 +42,7 @@ void watch_done(struct sim *s, int node)
         in->seats[w->group_rank].done = true;
 }
 
-/* With failover: half of the voters know of it, so that it is for good. */
+/* Half of the voters know of it, so that it is for good. */
 static void take_final(struct sim *s, struct instance *in, int status)
 {
     if (in->final_status >= 0 && in->final_status != status)
@@ -204,7 +61,7 @@ void watch_end(struct sim *s, int node, const struct msg_end *e)
             of->said_life != 0 && of->said_life != life_now(s);
         of->said_life = life_now(s);
     }
-    if (e->hold == 0 && e->instance[0] != '\0' && s->conf.failover)
+    if (e->hold == 0 && e->instance[0] != '\0')
         take_final(s, &s->instances[watch_instance(s, e->instance)],
                    (int)e->status);
     if (e->status != 0)
@@ -266,7 +123,7 @@ watch_lonely_exit(struct sim *s, int node, const struct agent_verdict *v)
     const struct agent *a = &n->agent;
     int64_t now_us = clock_of(s, n->machine, s->now_us);
     int64_t down_us = now_us - a->session.down_since_us;
-    bool doubts = s->conf.failover && v->heard_us > 0 && v->end.status == 0;
+    bool doubts = v->heard_us > 0 && v->end.status == 0;
     bool lost = a->session.state != AGENT_SESSION_HEARD &&
                 down_us >= s->conf.reconnect_ms * MONO_MS;
     bool may = v->text[0] != '\0' && (doubts || lost);
@@ -274,31 +131,25 @@ watch_lonely_exit(struct sim *s, int node, const struct agent_verdict *v)
         sim_break(s, "invariant 5: n%d exits 0 and was not told to", node);
 }
 
-/* All that one instance's launchers were told is one end. With failover no
- * launcher ends with an end that was not final. */
+/* All that one instance's launchers were told is one end, and no launcher ends
+ * with an end that was not final. */
 static void
 watch_instance_end(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];
     struct instance *in = &s->instances[watch_instance(s, v->end.instance)];
-    bool known = s->conf.failover || in->end_life == n->end_life;
-    if (s->conf.failover && in->final_status != v->status)
+    if (in->final_status != v->status)
         sim_break(s, "invariant 5: n%d ends with %d, the final end is %d", node,
                   v->status, in->final_status);
-    if (in->end_status >= 0 && in->end_status != v->status) {
-        if (known)
-            sim_break(s, "invariant 5: a run ended with %d and with %d",
-                      in->end_status, v->status);
-        s->count[SIM_FORGOTTEN]++;
-    }
+    if (in->end_status >= 0 && in->end_status != v->status)
+        sim_break(s, "invariant 5: a run ended with %d and with %d",
+                  in->end_status, v->status);
     in->end_status = v->status;
     in->end_life = n->end_life;
 }
 
-/* Invariant 5, at the nodes. A daemon that was killed after it had told some
- * of the end may come to another one with the others: its memory of a run is
- * soft. That is counted, not hidden. With failover it cannot be: a launcher
- * ends with the run's status only once a server said that the end is final. */
+/* Invariant 5, at the nodes: a launcher ends with the run's status only once a
+ * server said that the end is final. */
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v)
 {
     const struct node_sim *n = &s->nodes[node];

@@ -9,7 +9,7 @@
  *   faults.c  what can be done to these
  *   server.c  servers, each on a machine
  *   watch.c   the invariants
- *   rounds.c  ... of rounds, if there are epochs
+ *   rounds.c  ... of rounds
  *   settle.c  ... once nothing goes wrong any more
  */
 #ifndef WORLD_H
@@ -120,7 +120,7 @@ struct worker {
     bool alive;
     uint32_t gen;
     int instance;
-    int64_t round; /* with failover: which of sim.rounds */
+    int64_t round; /* which of sim.rounds */
 };
 
 /* See beside.c. */
@@ -189,13 +189,11 @@ struct node_sim {
 struct server_sim {
     struct rdzv *rdzv; /* NULL: none runs there */
     int life;          /* the how manieth server that was started at all */
-    struct rdzv_before before; /* the one that runs there, or ran last */
     bool frozen;
     bool of_frozen; /* ... since the launcher that is to start it is */
     int midst_in;   /* deeds until that happens; 0: it does not */
     enum sim_midst midst;
     bool dying;  /* it does nothing more, and is killed in this instant */
-    bool ending; /* in order, as by SIGTERM */
     bool served; /* a node was here */
     int64_t frozen_at_us;
     uint32_t tick_gen;
@@ -215,7 +213,7 @@ struct seat {
     int base_rank, nproc;
 };
 
-/* Of a run with failover: proposed, and perhaps in force. */
+/* Proposed, and perhaps in force. */
 struct round_sim {
     int instance;
     int64_t epoch, round;
@@ -231,7 +229,6 @@ struct round_sim {
 struct instance {
     char id[RNG_ID_LEN + 1];
     int64_t round; /* the last one sealed */
-    int seal_life; /* of the server that did */
     int restarts, group_world, world_size;
     char master_addr[65];
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
@@ -260,7 +257,6 @@ struct sim {
     int lives;       /* how many servers were started */
     int acting;      /* the server whose step runs */
     int64_t over_us; /* when the last round was over */
-    int sealed;      /* by the step that runs: instance, or -1 */
     bool answered;   /* the order of the step that runs */
     struct instance *instances;
     int n_instances;
@@ -380,11 +376,9 @@ void server_thaw(struct sim *s, int server);
 /* -- watch.c --------------------------------------------------------------- */
 
 void watch_world(struct sim *s, int node, const struct msg_world *w);
-void watch_step_done(struct sim *s, bool died); /* a server's */
 void watch_end(struct sim *s, int node, const struct msg_end *e);
 void watch_refused(struct sim *s, int node, const struct msg_refused *m);
 int watch_instance(struct sim *s, const char *id);
-int64_t watch_spawn(struct sim *s, int node, const struct msg_world *w);
 void watch_done(struct sim *s, int node);
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v);
 

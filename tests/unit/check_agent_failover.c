@@ -125,36 +125,6 @@ START_TEST(test_failover_voter_of_the_round_before_accepts)
 }
 END_TEST
 
-/* M2: the voters of the new round never heard of the long lease. */
-START_TEST(test_failover_long_lease_does_not_outlive_its_round)
-{
-    run_voted();
-    lease(1, 60000);
-    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 60 * MONO_S);
-    voters(2, 1, true, ALL, ALL);
-    ck_assert_int_eq(agent_lease_until_us(&agent), now_us + 800 * MONO_MS);
-}
-END_TEST
-
-/* Nor that of a node without a vote, which is asked for nothing: it is cut when
- * the next round begins. */
-START_TEST(test_failover_long_lease_does_not_enter_the_next_round)
-{
-    obey();
-    voters(1, 1, false, "", "");
-    place(1, 1, false);
-    lease(1, 60000);
-    int64_t granted_us = now_us;
-    pass(50 * MONO_MS);
-    stop(1);
-    both_die(SIGTERM);
-    ck_assert_int_eq(agent.lease_until_us, now_us + 800 * MONO_MS);
-    place(2, 1, false);
-    ck_assert_str_eq(did, "spawn send:beat ");
-    ck_assert_int_eq(agent_lease_until_us(&agent), granted_us + 800 * MONO_MS);
-}
-END_TEST
-
 /* Its instance gave way: it has no vote in that any more, and could not bring
  * it back alone. */
 START_TEST(test_failover_vote_of_an_instance_that_gave_way_is_void)
@@ -197,10 +167,7 @@ START_TEST(test_failover_voter_tells_what_it_accepted)
     obey();
     pass(50 * MONO_MS);
     propose(1, OTHER);
-    struct msg m = {
-        .kind = MSG_KIND_lease,
-        .lease = {.seq = 1, .grant_ms = 800, .long_ms = _i == 1 ? 5000 : 0}};
-    hear(&m);
+    lease(1, 800);
     if (_i == 1)
         go(1, 1);
     now_us += 30 * MONO_MS;
@@ -221,7 +188,6 @@ START_TEST(test_failover_voter_tells_what_it_accepted)
     ck_assert_str_eq(voted.voted.voters, ALL);
     ck_assert_str_eq(voted.voted.before, _i == 0 ? OTHER : "");
     ck_assert_int_eq(voted.voted.answered_ms, 30);
-    ck_assert_int_eq(voted.voted.long_ms, _i == 1 ? 5000 : 0);
     ck_assert_int_eq(voted.voted.end_epoch, 0);
 }
 END_TEST
@@ -251,24 +217,6 @@ START_TEST(test_failover_spare_knows_that_it_is_one_while_voters_are_missing)
     hear(&m);
     ck_assert_int_eq(agent.round.evidence,
                      _i == 0 ? AGENT_SPARE : AGENT_NO_ROUND);
-}
-END_TEST
-
-/* The server says so once each member has got a short one. */
-START_TEST(test_failover_voter_tells_that_no_long_lease_is_out_any_more)
-{
-    struct msg m = {.kind = MSG_KIND_lease,
-                    .lease = {.seq = 1, .grant_ms = 800, .long_ms = 5000}};
-    obey();
-    pass(50 * MONO_MS);
-    propose(1, OTHER);
-    hear(&m);
-    m.lease.long_ms = 0;
-    hear(&m);
-    disconnected();
-    connected();
-    ck_assert_int_eq(voted.voted.round, 1);
-    ck_assert_int_eq(voted.voted.long_ms, 0);
 }
 END_TEST
 
@@ -682,10 +630,7 @@ static void add_tests(TCase *t)
         test_failover_go_after_the_lease_starts_nothing,
         test_failover_newer_proposal_takes_the_place_of_an_older_one,
         test_failover_voter_of_the_round_before_accepts,
-        test_failover_long_lease_does_not_outlive_its_round,
-        test_failover_long_lease_does_not_enter_the_next_round,
         test_failover_member_accepts_the_next_round_at_once,
-        test_failover_voter_tells_that_no_long_lease_is_out_any_more,
         test_failover_go_comes_by_another_connection,
         test_failover_accept_is_for_the_epoch_that_proposed,
         test_failover_server_of_an_older_epoch_is_not_obeyed,

@@ -422,7 +422,6 @@ START_TEST(test_agent_list_waits_for_its_first_address_and_says_so)
     int64_t from_us = now_us;
     int times = 0;
     conf.endpoints = 2;
-    conf.join.failover = MSG_FAILOVER_ON;
     agent_init(&agent, &conf);
     step((struct agent_event){.kind = AGENT_START});
     while (!exited && now_us < from_us + 1000 * MONO_S) {

@@ -91,20 +91,40 @@ START_TEST(test_budget_restored_counts_from_when_it_was_told)
 {
     struct budget b;
     budget_init(&b, 2, WINDOW, 0);
-    budget_restore(&b, 9, 2, 5000);
+    budget_restore(&b, 9, 2, 5000, 6000);
     ck_assert_int_eq(b.used, 9);
     ck_assert(!budget_charge(&b, 5999));
-    budget_restore(&b, 8, 0, 5500); /* older news */
+    budget_restore(&b, 8, 0, 5500, 6000); /* older news */
     ck_assert(!budget_charge(&b, 5999));
     ck_assert(budget_charge(&b, 6000));
     ck_assert_int_eq(b.used, 10);
     budget_init(&b, 3, 0, 0);
-    budget_restore(&b, 2, 0, 0);
+    budget_restore(&b, 2, 0, 0, 6000);
     ck_assert(budget_charge(&b, 0));
     ck_assert(!budget_charge(&b, 0));
     budget_init(&b, 3, 0, 0);
-    budget_restore(&b, 50, 0, 0); /* more than there can be */
+    budget_restore(&b, 50, 0, 0, 6000); /* more than there can be */
     ck_assert_int_eq(b.used, 3);
+}
+END_TEST
+
+/* Found by the simulator: the newest round tells how many there were, but not
+ * when; a member of it, or of the one before, does. */
+START_TEST(test_budget_restored_by_number_learns_the_times)
+{
+    struct budget b;
+    budget_init(&b, 2, WINDOW, 0);
+    budget_restore(&b, 2, 0, 6000, 6000);
+    ck_assert_int_eq(budget_counting(&b, 6000), 0);
+    if (_i == 0)
+        budget_restore(&b, 2, 2, 5500, 6000);
+    else
+        budget_restore(&b, 1, 1, 5500, 6000);
+    ck_assert_int_eq(b.used, 2);
+    ck_assert(!budget_charge(&b, 6000));
+    ck_assert_int_eq(budget_counting(&b, 5500 + WINDOW), _i);
+    budget_restore(&b, 0, 0, 5000, 6000); /* it knows of too few */
+    ck_assert_int_eq(budget_counting(&b, 6000), 2);
 }
 END_TEST
 
@@ -113,14 +133,14 @@ START_TEST(test_budget_counts_stop_at_what_messages_can_say)
 {
     struct budget b;
     budget_init(&b, 2, WINDOW, 0);
-    budget_restore(&b, BUDGET_COUNT_MAX, 1, 0);
+    budget_restore(&b, BUDGET_COUNT_MAX, 1, 0, 6000);
     ck_assert(budget_charge(&b, 0));
     ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
     ck_assert(!budget_charge(&b, 0)); /* the window counts on */
     ck_assert(budget_charge(&b, 2 * WINDOW));
     ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
     budget_init(&b, 2, WINDOW, 0);
-    budget_restore(&b, INT32_MAX, 0, 0);
+    budget_restore(&b, INT32_MAX, 0, 0, 6000);
     ck_assert_int_eq(b.used, BUDGET_COUNT_MAX);
     budget_init(&b, 1, 0, 0);
     b.no_progress = BUDGET_COUNT_MAX;
@@ -184,6 +204,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_budget_window_agrees_with_a_list, 0, 3);
     tcase_add_test(tcase, test_budget_with_window_is_bounded);
     tcase_add_test(tcase, test_budget_restored_counts_from_when_it_was_told);
+    tcase_add_loop_test(tcase, test_budget_restored_by_number_learns_the_times,
+                        0, 2);
     tcase_add_test(tcase, test_budget_counts_stop_at_what_messages_can_say);
     tcase_add_test(
         tcase, test_budget_crash_loop_is_k_failures_in_a_row_without_progress);

@@ -126,7 +126,7 @@ static void setup(void)
     is_deaf = false;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     conf.nnodes_min = conf.nnodes_max = 3;
-    conf.failover = CONF_FAILOVER_OFF; /* no spare port is needed here */
+    conf.standalone = true; /* no spare port is needed here */
     conf.heartbeat_timeout_us = 5 * MONO_S;
     conf.endpoints_len = PLACES;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "run");
@@ -287,7 +287,7 @@ START_TEST(test_redirect_passes_on_that_an_older_instance_is_elsewhere)
 }
 END_TEST
 
-START_TEST(test_redirect_says_nothing_without_failover)
+START_TEST(test_redirect_says_nothing_of_a_server_that_shows_no_office)
 {
     struct ddp_err err;
     ck_assert_int_eq(
@@ -599,7 +599,8 @@ int main(void)
     tcase_add_loop_test(tc, test_redirect_ends_with_its_reason, 0, 5);
     tcase_add_loop_test(
         tc, test_redirect_passes_on_that_an_older_instance_is_elsewhere, 0, 3);
-    tcase_add_test(tc, test_redirect_says_nothing_without_failover);
+    tcase_add_test(tc,
+                   test_redirect_says_nothing_of_a_server_that_shows_no_office);
     tcase_add_test(tc, test_farewell_goes_to_the_server_and_to_the_next_places);
     tcase_add_test(tc, test_looks_ask_all_places);
     tcase_add_test(tc, test_looks_tell_that_a_place_is_not_reached);

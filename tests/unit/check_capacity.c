@@ -1,3 +1,4 @@
+/* links: tests/lib/obey */
 /* links: CORE rendezvous/proto/exits rendezvous/proto/msg */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
@@ -13,6 +14,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
 #include "rendezvous/core/status.h"
+#include "tests/lib/obey.h"
 #include "tests/lib/suite.h"
 
 #define CONNS 64
@@ -48,6 +50,7 @@ static void new_server(int runs, int nodes)
                                  .conns_max = CONNS,
                                  .embedded = embedded};
     rdzv_del(rdzv);
+    msg_set(limits.server, "00000000000000aa");
     rdzv = rdzv_new(&limits, 1);
     memset(heard, 0, sizeof(heard));
 }
@@ -66,7 +69,7 @@ static void teardown(void)
 static void step(const struct rdzv_event *ev)
 {
     struct rdzv_actions out = {.emit = emit};
-    rdzv_step(rdzv, ev, &out);
+    obey_step(rdzv, ev, &out);
     rdzv_check(rdzv);
 }
 
@@ -85,7 +88,8 @@ static bool join(int conn, const char *run, int least, int most)
                              .heartbeat_ms = 60000,
                              .reconnect_ms = 60000}};
     msg_set(m.join.run, run);
-    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", conn);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016d%016d", conn,
+                   conn);
     (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", conn);
     memset(&heard[conn], 0, sizeof(heard[conn]));
     now_us += MONO_MS;

@@ -130,39 +130,31 @@ START_TEST(test_conf_meeting_place_is_found)
 }
 END_TEST
 
-/* A list of endpoints, and whether another server may take over. */
+/* A list of endpoints. */
 static const struct {
     const char *line;
     const char *endpoints;
-    enum conf_failover failover;
 } lists[] = {
-    {"--nnodes=2 --rdzv_endpoint=h:7", "h port 7", CONF_FAILOVER_AUTO},
-    {"--nnodes=2 --rdzv_endpoint=h:7,g:8", "h port 7, g port 8",
-     CONF_FAILOVER_ON},
+    {"--nnodes=2 --rdzv_endpoint=h:7", "h port 7"},
+    {"--nnodes=2 --rdzv_endpoint=h:7,g:8", "h port 7, g port 8"},
     {"--nnodes=1:2 --rdzv_endpoint=h,[fd00::1]:8,g:9",
-     "h port 29400, fd00::1 port 8, g port 9", CONF_FAILOVER_ON},
-    {"--nnodes=2 --rdzv_endpoint=h:7,g:8 --rdzv_conf=failover=1,is_host=0",
-     "h port 7, g port 8", CONF_FAILOVER_ON},
+     "h port 29400, fd00::1 port 8, g port 9"},
+    {"--nnodes=2 --rdzv_endpoint=h:7,g:8 --rdzv_conf=is_host=0",
+     "h port 7, g port 8"},
     {"--nnodes=2 --rdzv_endpoint=localhost:7,127.0.0.1:8",
-     "localhost port 7, 127.0.0.1 port 8", CONF_FAILOVER_ON},
-    {"--rdzv_endpoint=h:7,g:8", "h port 7, g port 8", CONF_FAILOVER_OFF},
-    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=failover=1", "h port 7",
-     CONF_FAILOVER_ON},
-    {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_conf=failover=no", "h port 7",
-     CONF_FAILOVER_OFF},
+     "localhost port 7, 127.0.0.1 port 8"},
+    {"--rdzv_endpoint=h:7,g:8", "h port 7, g port 8"},
     {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7",
-     "h port 7", CONF_FAILOVER_OFF},
+     "h port 7"},
     {"--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=8",
-     "h port 7", CONF_FAILOVER_AUTO},
-    {"--nnodes=2 --node_rank=1 --master_addr=h", "h port 29500",
-     CONF_FAILOVER_OFF},
-    {"", "a free port of 127.0.0.1", CONF_FAILOVER_OFF},
+     "h port 7"},
+    {"--nnodes=2 --node_rank=1 --master_addr=h", "h port 29500"},
+    {"", "a free port of 127.0.0.1"},
     {"--nnodes=2 --rdzv_endpoint=a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1,j:1,k:1,"
      "l:1,m:1,n:1,o:1,p:1",
      "a port 1, b port 1, c port 1, d port 1, e port 1, f port 1, g port 1, h "
      "port 1, i port 1, j port 1, k port 1, l port 1, m port 1, n port 1, o "
-     "port 1, p port 1",
-     CONF_FAILOVER_ON},
+     "port 1, p port 1"},
 };
 
 START_TEST(test_conf_list_of_endpoints_is_read)
@@ -175,7 +167,6 @@ START_TEST(test_conf_list_of_endpoints_is_read)
                   err.text);
     conf_endpoints_text(&c, text);
     ck_assert_str_eq(text, lists[_i].endpoints);
-    ck_assert_int_eq(c.failover, lists[_i].failover);
     ck_assert_int_eq(c.notes_len, 0);
     conf_free(&c);
 }
@@ -196,16 +187,17 @@ START_TEST(test_conf_endpoints_too_long_for_a_text_are_counted)
 }
 END_TEST
 
-START_TEST(test_conf_failover_with_one_node_is_noted)
+/* A key of the release before. */
+START_TEST(test_conf_key_that_is_gone_is_noted)
 {
     struct conf c;
     struct ddp_err err = {.text = ""};
     ck_assert_int_eq(
-        conf_line_conf(&c, "", "--rdzv_conf=failover=1 prog", &err), 0);
+        conf_line_conf(&c, "", "--rdzv_conf=failover=0 prog", &err), 0);
     ck_assert_int_eq(c.notes_len, 1);
     ck_assert_str_eq(c.notes[0],
-                     "--rdzv_conf: failover=1 has no effect with one node");
-    ck_assert_int_eq(c.failover, CONF_FAILOVER_OFF);
+                     "--rdzv_conf: unknown key failover (nothing to set: "
+                     "another server always takes over) is ignored");
     conf_free(&c);
 }
 END_TEST
@@ -361,7 +353,7 @@ int main(void)
     tcase_add_loop_test(t, test_conf_list_of_endpoints_is_read, 0,
                         sizeof(lists) / sizeof(lists[0]));
     tcase_add_test(t, test_conf_endpoints_too_long_for_a_text_are_counted);
-    tcase_add_test(t, test_conf_failover_with_one_node_is_noted);
+    tcase_add_test(t, test_conf_key_that_is_gone_is_noted);
     tcase_add_loop_test(t, test_conf_keep_alives_are_a_heartbeat, 0, 7);
     tcase_add_test(t, test_conf_rdzv_conf_takes_torchruns_keys);
     tcase_add_loop_test(t, test_conf_rdzv_conf_may_be_quoted_or_misspelt, 0, 6);

@@ -176,20 +176,6 @@ static const struct {
      "--rdzv_conf: is_host=maybe: must be 0 or 1"},
     {"", "--rdzv_conf=is_host=0 prog", DDP_E_USAGE,
      "--rdzv_conf: is_host=0: no other node can serve"},
-    {"", "--rdzv_conf=failover=maybe prog", DDP_E_USAGE,
-     "--rdzv_conf: failover=maybe: must be 0 or 1"},
-    {"", "--nnodes=2 --node_rank=0 --master_addr=h --rdzv_conf=failover=1 prog",
-     DDP_E_USAGE, "--rdzv_conf: failover=1 is for c10d"},
-    {"",
-     "--nnodes=2 --rdzv_endpoint=h:7 --rdzv_backend=c10d --master_port=7 "
-     "--rdzv_conf=failover=1 prog",
-     DDP_E_USAGE, "--rdzv_conf: failover needs a --master_port that is not"},
-    {"",
-     "--nnodes=2 --rdzv_endpoint=h:7,g:7 --rdzv_backend=c10d --master_port=7 "
-     "prog",
-     DDP_E_USAGE, "--rdzv_conf: failover needs a --master_port that is not"},
-    {"", "--nnodes=2 --rdzv_endpoint=h:7,g:7 --rdzv_conf=failover=0 prog",
-     DDP_E_USAGE, "--rdzv_conf: failover=0 cannot be used with a list of"},
     {"", "--nnodes=2 --rdzv_endpoint=h:7,g:7 --rdzv_conf=is_host=1 prog",
      DDP_E_USAGE, "--rdzv_conf: is_host=1 cannot be used with a list of"},
     /* a list of endpoints */

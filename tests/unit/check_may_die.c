@@ -33,34 +33,31 @@ static void job(int min, int max, int nodes)
 
 static const struct {
     int min, max, nodes;
-    bool failover;
     const char *says; /* NULL: nothing */
 } rows[] = {
-    {1, 4, 1, true, NULL},
-    {3, 3, 3, true, NULL},
-    {1, 3, 3, true, "any one of the 3 nodes"},
-    {2, 4, 4, true, "any one of the 4 nodes"},
-    {2, 8, 5, true, "up to 2 of the 5 nodes"},
-    {4, 8, 5, true, "with fewer than 4 the job waits"},
-    {1, 31, 31, true,
+    {1, 4, 1, NULL},
+    {3, 3, 3, NULL},
+    {1, 3, 3, "any one of the 3 nodes"},
+    {2, 4, 4, "any one of the 4 nodes"},
+    {2, 8, 5, "up to 2 of the 5 nodes"},
+    {4, 8, 5, "with fewer than 4 the job waits"},
+    {1, 31, 31,
      "up to 15 of the 31 nodes may be lost at once, also the "
      "one that serves the rendezvous"},
     /* 31 vote: 16 others may hold more than half of the votes. */
-    {1, 32, 32, true, "up to 15 of the 32 nodes"},
-    {1, 62, 62, true,
+    {1, 32, 32, "up to 15 of the 32 nodes"},
+    {1, 62, 62,
      "up to 15 of the 62 nodes may be lost at once, also the "
      "one that serves the rendezvous (31 of them vote on the "
      "next round, and 16 of these have to be left)"},
-    {50, 99, 62, true, "; with fewer than 50 the job waits"},
-    {1, 2, 2, true, "falls silent"},
-    {1, 2, 2, false, "the rendezvous at head port 29500 only for 600 s"},
-    {1, 8, 8, false, "failover=1"},
+    {50, 99, 62, "; with fewer than 50 the job waits"},
+    {1, 2, 2, "falls silent"},
 };
 
 START_TEST(test_may_die_says_what_a_user_must_know)
 {
     job(rows[_i].min, rows[_i].max, rows[_i].nodes);
-    bool said = may_die_describe(&conf, &first, rows[_i].failover, text);
+    bool said = may_die_describe(&conf, &first, text);
     ck_assert(said == (rows[_i].says != NULL));
     if (said)
         ck_assert_msg(strstr(text, rows[_i].says) != NULL, "%s", text);
@@ -72,13 +69,13 @@ START_TEST(test_may_die_is_said_once)
 {
     job(1, 3, 3);
     first.group_rank = 1;
-    ck_assert(!may_die_describe(&conf, &first, true, text));
+    ck_assert(!may_die_describe(&conf, &first, text));
     job(1, 3, 3);
     conf.backend = CONF_STATIC;
-    ck_assert(!may_die_describe(&conf, &first, false, text));
+    ck_assert(!may_die_describe(&conf, &first, text));
     job(1, 3, 3);
     conf.preflight = true;
-    ck_assert(!may_die_describe(&conf, &first, true, text));
+    ck_assert(!may_die_describe(&conf, &first, text));
 }
 END_TEST
 

@@ -375,89 +375,9 @@ END_TEST
 START_TEST(test_office_waits_for_leases_of_earlier_servers)
 {
     setup_round(3);
-    office_hear_foreign(&o, now_us - 200, 0);
-    office_hear_foreign(&o, now_us - 700, 0);
+    office_hear_foreign(&o, now_us - 200);
+    office_hear_foreign(&o, now_us - 700);
     ck_assert_int_eq(office_foreign_us(&o, LEASE), now_us - 200 + LEASE);
-    office_hear_foreign(&o, now_us - 900, 60 * LEASE);
-    ck_assert_int_eq(office_foreign_us(&o, LEASE), now_us - 200 + 60 * LEASE);
-}
-END_TEST
-
-/* A voter answers a message that was sent at `sent_us`: whether half know of
- * long leases then. */
-static bool long_is_known_by(int voter, int64_t sent_us, int64_t at_us)
-{
-    office_echo(&o, agent(voter), sent_us);
-    return office_long_is_known(&o, at_us);
-}
-
-START_TEST(test_office_long_lease_is_known_to_half_first)
-{
-    in_office(3);
-    now_us += 10;
-    office_announce_long(&o, now_us, 60 * LEASE);
-    office_announce_long(&o, now_us + 5, 60 * LEASE); /* does not begin anew */
-    ck_assert(!office_long_is_known(&o, now_us + 50));
-    ck_assert(!long_is_known_by(0, now_us + 1, now_us + 50));
-    ck_assert(long_is_known_by(1, now_us + 1, now_us + 50));
-}
-END_TEST
-
-/* `office` says nothing of long leases: its promise does not tell that they are
- * known. */
-START_TEST(test_office_promise_says_nothing_of_long_leases)
-{
-    in_office(1);
-    office_announce_long(&o, now_us, 60 * LEASE);
-    ck_assert(long_is_known_by(0, now_us + 1, now_us + 1));
-    now_us += 10;
-    ck_assert(office_asks(&o, agent(0), now_us));
-    promise(0, 0);
-    ck_assert(!office_long_is_known(&o, now_us));
-    office_announce_long(&o, now_us + 1, 60 * LEASE);
-    ck_assert(!office_long_is_known(&o, now_us + 1));
-    ck_assert(long_is_known_by(0, now_us + 2, now_us + 2));
-}
-END_TEST
-
-/* Found by reading: a lease of the same instant, which was sent before and told
- * of none, counted as one that told. */
-START_TEST(test_office_message_of_that_instant_told_of_no_long_lease)
-{
-    in_office(1);
-    office_announce_long(&o, now_us + 10, 60 * LEASE);
-    ck_assert(!long_is_known_by(0, now_us + 10, now_us + 20));
-    ck_assert(long_is_known_by(0, now_us + 11, now_us + 20));
-}
-END_TEST
-
-/* Nobody waits for them then, and the next ones are announced anew. */
-START_TEST(test_office_long_leases_are_retracted)
-{
-    in_office(1);
-    office_announce_long(&o, now_us, 60 * LEASE);
-    office_echo(&o, agent(0), now_us + 5);
-    office_retract_long(&o);
-    ck_assert_int_eq(o.long_us, 0);
-    ck_assert(!office_long_is_known(&o, now_us + 10));
-    office_announce_long(&o, now_us + 10, 60 * LEASE);
-    ck_assert_int_eq(o.long_us, 60 * LEASE);
-    ck_assert(!office_long_is_known(&o, now_us + 20));
-}
-END_TEST
-
-/* Its voters have not heard of them. */
-START_TEST(test_office_long_leases_end_with_their_round)
-{
-    in_office(1);
-    struct voters next = range(1, 1);
-    office_announce_long(&o, now_us, 60 * LEASE);
-    office_propose(&o, 2, &next, now_us + 5);
-    here(1, 1);
-    accepts(0, 1, 2);
-    office_commit(&o);
-    ck_assert_int_eq(o.long_us, 0);
-    ck_assert(!office_long_is_known(&o, now_us + LEASE));
 }
 END_TEST
 
@@ -750,11 +670,6 @@ int main(void)
         {test_office_promise_echoes_the_message_that_it_answers, 1},
         {test_office_without_it_nothing_is_granted, 1},
         {test_office_waits_for_leases_of_earlier_servers, 1},
-        {test_office_long_lease_is_known_to_half_first, 1},
-        {test_office_promise_says_nothing_of_long_leases, 1},
-        {test_office_message_of_that_instant_told_of_no_long_lease, 1},
-        {test_office_long_leases_are_retracted, 1},
-        {test_office_long_leases_end_with_their_round, 1},
         {test_office_round_is_in_force_by_half_of_old_and_new, 6},
         {test_office_first_round_takes_all_of_its_own_voters, 1},
         {test_office_second_proposal_takes_half_of_the_first_ones_voters, 1},

@@ -1,3 +1,4 @@
+/* links: tests/lib/obey */
 /* links: CORE ACCOUNT rendezvous/http/overview rendezvous/http/groups */
 /* links: rendezvous/http/status rendezvous/base/log rendezvous/base/utc */
 /* links: rendezvous/http/http rendezvous/proto/msg rendezvous/proto/exits */
@@ -13,6 +14,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/http/overview.h"
+#include "tests/lib/obey.h"
 #include "tests/lib/suite.h"
 
 #define CONNS 12000
@@ -39,7 +41,7 @@ static void step(const struct rdzv_event *ev)
     struct rdzv_event now = *ev;
     struct rdzv_actions out = {.emit = emit};
     now.now_us = now_us;
-    rdzv_step(rdzv, &now, &out);
+    obey_step(rdzv, &now, &out);
 }
 
 static void join(int n)
@@ -47,7 +49,8 @@ static void join(int n)
     for (int i = 0; i < n; i++, nodes++) {
         struct msg m = {.kind = MSG_KIND_join, .join = like};
         (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", nodes);
-        (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", nodes);
+        (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016d%016d", nodes,
+                       nodes);
         step(&(struct rdzv_event){.kind = RDZV_MSG,
                                   .conn = nodes,
                                   .msg = &m,
@@ -62,6 +65,7 @@ static void setup(void)
         .runs_max = RUNS, .nodes_max = CONNS, .conns_max = CONNS};
     now_us = 1000 * MONO_S;
     nodes = 0;
+    msg_set(limits.server, "00000000000000aa");
     rdzv = rdzv_new(&limits, 1);
     memset(accounts, 0, sizeof(accounts));
     overview = overview_new();

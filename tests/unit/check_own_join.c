@@ -21,7 +21,6 @@ static void setup(void)
         .nnodes_max = 3,
         .nproc = 4,
         .backend = CONF_C10D,
-        .failover = CONF_FAILOVER_ON,
         .prog_name = "train.py",
         .role = "default",
         .mpi = CONF_MPI_PMIX,
@@ -43,7 +42,6 @@ START_TEST(test_own_join_says_what_was_asked_for)
     ck_assert_int_eq(j.nproc, 4);
     ck_assert_int_eq(j.port, 29501);
     ck_assert_int_eq(j.heartbeat_ms, 1500);
-    ck_assert_int_eq(j.failover, MSG_FAILOVER_ON);
     ck_assert_int_eq(j.mpi, MSG_MPI_PMIX);
     ck_assert_str_eq(j.run, "r");
     ck_assert_str_eq(j.addr, "10.0.0.7");
@@ -53,15 +51,13 @@ START_TEST(test_own_join_says_what_was_asked_for)
 }
 END_TEST
 
-/* One node has nowhere to go on, and a cooldown without strikes cools nobody.
- */
+/* A cooldown without strikes cools nobody. */
 START_TEST(test_own_join_leaves_out_what_has_no_effect)
 {
     struct msg_join j;
     conf.nnodes_min = conf.nnodes_max = 1;
     conf.backend = CONF_STATIC;
     own_join(&conf, 1, &j);
-    ck_assert_int_eq(j.failover, 0);
     ck_assert_int_eq(j.cooldown_ms, 0);
     ck_assert_str_eq(j.backend, "static");
     conf.node_strikes = 2;

@@ -39,7 +39,6 @@ static void setup(void)
     conf.nproc = 1;
     conf.loopback = true;
     conf.is_host = -1;
-    conf.failover = CONF_FAILOVER_AUTO;
     conf.endpoints[0] = (struct conf_endpoint){"127.0.0.1", 1};
     conf.endpoints_len = 1;
     (void)snprintf(conf.run_id, sizeof(conf.run_id), "r");
@@ -188,9 +187,10 @@ START_TEST(test_spare_port_costs_no_process)
 }
 END_TEST
 
-START_TEST(test_spare_port_is_there_for_failover_only)
+/* Nobody else looks for a server of it. */
+START_TEST(test_spare_port_is_not_there_for_a_launch_that_stands_alone)
 {
-    conf.failover = CONF_FAILOVER_OFF;
+    conf.standalone = true;
     int before = fault_descriptors();
     open_own();
     ck_assert_int_eq(own_server_spare_port(&own), 0);
@@ -252,23 +252,6 @@ START_TEST(test_server_that_cannot_serve_is_started_again)
 }
 END_TEST
 
-/* The run has no failover: nothing listens there any more. */
-START_TEST(test_closed_spare_port_refuses)
-{
-    open_own();
-    int port = own_server_spare_port(&own);
-    if (_i == 1)
-        ck_assert(answers(port));
-    own_server_close_spare(&own);
-    ck_assert_int_eq(own_server_spare_port(&own), 0);
-    ck_assert_int_eq(own_server_pid(&own), 0);
-    for (int i = 0; i < 50; i++)
-        turn();
-    ck_assert(refuses(port));
-    own_server_close_spare(&own); /* once more is nothing */
-}
-END_TEST
-
 START_TEST(test_spare_port_that_cannot_be_had_is_no_end)
 {
     fault_plan("test:listen:1:EADDRINUSE");
@@ -297,9 +280,6 @@ START_TEST(test_server_at_the_endpoint_has_the_spare_port_too)
     ck_assert(is_at(port) && is_at(spare));
     ck_assert_int_eq(own_server_pid(&own), pid);
     ck_assert_int_eq(serve(free_port()), pid);
-    own_server_close_spare(&own);
-    ck_assert_int_eq(own_server_pid(&own), pid); /* it serves the run */
-    ck_assert(answers(port));
 }
 END_TEST
 
@@ -439,12 +419,12 @@ int main(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, test_spare_port_costs_no_process);
-    tcase_add_test(tc, test_spare_port_is_there_for_failover_only);
+    tcase_add_test(tc,
+                   test_spare_port_is_not_there_for_a_launch_that_stands_alone);
     tcase_add_test(tc, test_first_connection_starts_the_server);
     tcase_add_test(tc, test_next_connection_starts_a_dead_server_again);
     tcase_add_test(tc, test_server_that_cannot_be_started_is_tried_again);
     tcase_add_test(tc, test_server_that_cannot_serve_is_started_again);
-    tcase_add_loop_test(tc, test_closed_spare_port_refuses, 0, 2);
     tcase_add_test(tc, test_spare_port_that_cannot_be_had_is_no_end);
     tcase_add_test(tc, test_server_at_the_endpoint_has_the_spare_port_too);
     tcase_add_test(tc, test_server_of_the_spare_port_takes_the_endpoint_too);

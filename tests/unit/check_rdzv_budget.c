@@ -49,14 +49,14 @@ START_TEST(test_rdzv_budget_comes_back_with_its_window)
     like.window_ms = 10000;
     run_two(2, 2);
     fail_round(1, false);
-    ck_assert_int_eq(last[0].world.restarts, 1);
-    ck_assert_int_eq(last[0].world.recent, 1);
+    ck_assert_int_eq(placed[0].restarts, 1);
+    ck_assert_int_eq(placed[0].recent, 1);
     for (int i = 2; i < 6; i++) {
         later(10 * MONO_S, 2, i);
         fail_round(i, false);
         ck_assert(told(0, "world"));
-        ck_assert_int_eq(last[0].world.restarts, i);
-        ck_assert_int_eq(last[0].world.recent, 1);
+        ck_assert_int_eq(placed[0].restarts, i);
+        ck_assert_int_eq(placed[0].recent, 1);
     }
     later(10 * MONO_S - 1, 2, 6);
     fail_round(6, false);
@@ -79,13 +79,13 @@ START_TEST(test_rdzv_window_is_told_to_the_next_server)
         m.join.restarts = 7;
         m.join.recent = 1;
         m.join.recent_ms = 4000;
-        say(i, &m);
+        rejoin_voted(i, &m, "01");
     }
     later(6000 * MONO_MS - (_i == 0 ? 0 : 1), 2, 5);
     fail_round(5, false);
     if (_i == 0) {
         ck_assert(told(0, "world"));
-        ck_assert_int_eq(last[0].world.restarts, 8);
+        ck_assert_int_eq(placed[0].restarts, 8);
     } else {
         ck_assert(told(0, "end"));
         ck_assert_int_eq(last[0].end.restarts, 7);
@@ -106,12 +106,12 @@ START_TEST(test_rdzv_counts_from_a_lie_stay_within_the_messages)
         m.join.restarts = 1000000;
         m.join.barren = 1000000;
         m.join.struck = i == 1 ? 999999 : 0;
-        say(i, &m);
+        rejoin_voted(i, &m, "01");
     }
     for (int round = 5; round < 8; round++) {
         fail_round(round, false);
         ck_assert(told(0, "world") && told(1, "world"));
-        ck_assert_int_eq(last[0].world.restarts, 1000000);
+        ck_assert_int_eq(placed[0].restarts, 1000000);
     }
 }
 END_TEST
@@ -165,14 +165,14 @@ START_TEST(test_rdzv_crash_loop_is_told_to_the_next_server)
         m.join.restarts = 7;
         m.join.barren = 2;
         m.join.recent_ms = _i == 0 ? 1000 : 3600000;
-        say(i, &m);
+        rejoin_voted(i, &m, "01");
     }
     fail_round(5, false);
     ck_assert(told(0, _i == 0 ? "end" : "world"));
     if (_i == 0)
         ck_assert_int_eq(last[0].end.crash_loop, 3);
     else
-        ck_assert_int_eq(last[0].world.barren, 0);
+        ck_assert_int_eq(placed[0].barren, 0);
 }
 END_TEST
 
@@ -186,7 +186,7 @@ START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
         m.join.scale_left_ms = i == 0 ? 3000 : 86400000;
         if (i == 1)
             join(3); /* in between, and first of all */
-        say(i, &m);
+        rejoin_voted(i, &m, "01");
     }
     ck_assert(!told(0, "stop"));
     join(2);
@@ -197,8 +197,8 @@ START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
     ck_assert(last[0].kind == MSG_KIND_stop);
     ready(0, 5);
     ready(1, 5);
-    ck_assert_int_eq(last[3].world.group_world, 4);
-    ck_assert_int_eq(last[3].world.scale_left_ms, 5000);
+    ck_assert_int_eq(placed[3].group_world, 4);
+    ck_assert_int_eq(placed[3].scale_left_ms, 5000);
 }
 END_TEST
 
@@ -210,9 +210,11 @@ START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
     like.node_strikes = 1;
     like.cooldown_ms = 10000;
     like.window_ms = _i == 0 ? 0 : 60000;
-    rejoin(0, 0, 5, MSG_STATE_STOPPED, false);
-    rejoin(1, 1, 5, MSG_STATE_STOPPED, false);
-    fail_round(5, false);
+    run_two(2, 2);
+    failed(1, 1, 9, 0);
+    ready(1, 1);
+    closed(1, false); /* it is waited for */
+    ready(0, 1);
     ck_assert(noted("kept") && !told(0, "world"));
     struct msg m = make_join(2);
     m.join.aside_ms = 5000;
@@ -220,9 +222,10 @@ START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
     ck_assert_int_eq(last[2].waiting.spare, 1);
     ck_assert_int_eq(last[2].waiting.restarts, 0);
     ck_assert_int_eq(last[2].waiting.recent, 0);
-    later(36 * MONO_S, 3, 5); /* nothing is sure: so long */
-    tick(0);
-    ck_assert_int_eq(last[0].world.restarts, 1);
+    m = holds(1, &placed[1], MSG_STATE_READY);
+    say(11, &m);
+    ck_assert_int_eq(placed[0].round, 2);
+    ck_assert_int_eq(placed[0].restarts, 1);
 }
 END_TEST
 

@@ -120,7 +120,6 @@ static void setup(void)
     conf.nnodes_min = conf.nnodes_max = conf.nproc = 1;
     conf.standalone = true;
     conf.is_host = 1;
-    conf.failover = CONF_FAILOVER_OFF;
     conf.read_timeout_us = 60 * MONO_S;
     conf.endpoints[0] = (struct conf_endpoint){.host = "127.0.0.1"};
     conf.endpoints_len = 1;
@@ -411,7 +410,7 @@ START_TEST(test_client_serves_at_the_endpoint_that_is_tried)
     conf.is_host = -1;
     conf.nnodes_max = 2;
     conf.loopback = true;
-    conf.failover = CONF_FAILOVER_ON;
+    conf.standalone = false;
     conf.endpoints_len = 2;
     for (int i = 0; i < 2; i++)
         conf.endpoints[i].port = listen_here(i == 0 ? &other : NULL);

@@ -1,42 +1,12 @@
 /* links: tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * An operator's orders: drain, end, and go-on without failover.
+ * An operator's orders: drain and end. go-on is in check_rdzv_takeover.
  */
 #include <check.h>
 #include <string.h>
 
 #include "tests/unit/rdzv_hand.h"
-
-/* A daemon that came back has one node of three, too few to act. An operator
- * gives the others up: it acts once their leases are over, and not before. */
-START_TEST(test_rdzv_go_on_acts_for_a_minority)
-{
-    limits_of(1, 3);
-    world_of_rejoins = 3;
-    rejoin(0, 0, 5, MSG_STATE_RUNNING, true);
-    ck_assert_int_eq(granted[0].grant_ms, 0);
-    order_go_on("r", false);
-    ck_assert(told(ORDERS, "answered") && !noted("ordered"));
-    ck_assert_ptr_nonnull(
-        strstr(last[ORDERS].answered.text, "2 of the 3 node"));
-    order_go_on("r", true);
-    ck_assert(told(ORDERS, "answered") && noted("ordered"));
-    ck_assert_int_gt(granted[0].grant_ms, 0);
-    order_go_on("r", true);
-    ck_assert(told(ORDERS, "refused"));
-    for (int i = 1; i < 70 && !told(0, "stop"); i++) {
-        now_us += HEARTBEAT / 2;
-        beat_of(0, i, i - 1, 5);
-        tick(0);
-    }
-    ck_assert(told(0, "stop"));
-    ready(0, 5);
-    ck_assert(told(0, "world"));
-    ck_assert_int_ge(last[0].world.round, 6);
-    ck_assert_int_eq(last[0].world.group_world, 1);
-}
-END_TEST
 
 /* It is told, the others stop at a step, nothing is charged. */
 START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
@@ -54,9 +24,9 @@ START_TEST(test_rdzv_drained_node_leaves_and_the_others_go_on)
     ready(0, 1);
     ready(1, 1);
     ck_assert_int_eq(rdzv_nodes(rdzv), 1);
-    ck_assert_int_eq(last[0].world.round, 2);
-    ck_assert_int_eq(last[0].world.restarts, 0);
-    ck_assert_int_eq(last[0].world.group_world, 1);
+    ck_assert_int_eq(placed[0].round, 2);
+    ck_assert_int_eq(placed[0].restarts, 0);
+    ck_assert_int_eq(placed[0].group_world, 1);
 }
 END_TEST
 
@@ -80,8 +50,8 @@ START_TEST(test_rdzv_node_may_ask_for_its_drain)
     leave(1, false);
     ready(0, 1);
     ready(1, 1);
-    ck_assert_int_eq(last[0].world.round, 2);
-    ck_assert_int_eq(last[0].world.group_world, 1);
+    ck_assert_int_eq(placed[0].round, 2);
+    ck_assert_int_eq(placed[0].group_world, 1);
     ask_to_be_drained(0); /* the last one */
     ck_assert_str_eq(said, "");
 }
@@ -107,23 +77,13 @@ START_TEST(test_rdzv_node_that_is_needed_is_not_drained)
 }
 END_TEST
 
-/* The launcher that serves stays, since no other one may serve after it. */
-START_TEST(test_rdzv_serving_node_without_failover_is_not_drained)
-{
-    like.hosts = 1;
-    run_two(1, 2);
-    ask_to_be_drained(0);
-    ck_assert_str_eq(said, "");
-}
-END_TEST
-
 /* Found by reading: its workers wait for their peers at a step, too. Where one
  * of these fails it has to be told, and told again where that was lost, or all
  * wait for its grace to be over. */
 START_TEST(test_rdzv_drained_node_is_hurried_by_a_failure)
 {
     run_two(1, 2);
-    struct msg m = holds(1, &last[1].world, MSG_STATE_STOPPED);
+    struct msg m = holds(1, &placed[1], MSG_STATE_STOPPED);
     order_drain("", "n1", false);
     if (_i == 1)
         closed(1, false);
@@ -328,23 +288,6 @@ START_TEST(test_rdzv_seal_waits_until_a_drained_survivor_knows)
 }
 END_TEST
 
-/* Found by the simulator (NEWCOMERS=1 SEED=731891): the order was forgotten
- * with the round, where an older instance's took its place. */
-START_TEST(test_rdzv_drain_outlives_the_newcomers_instance)
-{
-    run_two(2, 2);
-    struct msg again = make_rejoin(1, 1, MSG_STATE_STOPPED, true);
-    msg_set(again.join.instance, last[1].world.instance);
-    again.join.instance_ms = 0;
-    closed(1, false);
-    order_drain("", "n1", true);
-    rejoin(3, 3, 5, MSG_STATE_RUNNING, true);
-    ck_assert(noted("rebuilt"));
-    say(1, &again);
-    ck_assert(told(1, "drain") && told(1, "stop"));
-}
-END_TEST
-
 /* Without a token: whoever can reach the port can become a spare. */
 START_TEST(test_rdzv_orders_of_strangers_are_refused)
 {
@@ -379,13 +322,11 @@ END_TEST
 int main(void)
 {
     const struct hand_test tests[] = {
-        {test_rdzv_go_on_acts_for_a_minority, 1},
         {test_rdzv_drained_node_leaves_and_the_others_go_on, 1},
         {test_rdzv_orders_of_strangers_are_refused, 1},
         {test_rdzv_drained_node_is_hurried_by_a_failure, 2},
         {test_rdzv_node_may_ask_for_its_drain, 1},
         {test_rdzv_node_that_is_needed_is_not_drained, 2},
-        {test_rdzv_serving_node_without_failover_is_not_drained, 1},
         {test_rdzv_drain_that_would_stop_the_run_needs_force, 2},
         {test_rdzv_drain_while_nodes_gather_calls_the_seal_off, 1},
         {test_rdzv_list_of_nodes_shows_that_an_id_is_cut, 1},
@@ -395,7 +336,6 @@ int main(void)
         {test_rdzv_order_ends_a_run_for_all, 1},
         {test_rdzv_order_that_is_out_of_order_is_refused, 1},
         {test_rdzv_seal_waits_until_a_drained_survivor_knows, 1},
-        {test_rdzv_drain_outlives_the_newcomers_instance, 1},
     };
     return hand_main("rdzv_command", tests, HAND_LEN(tests));
 }

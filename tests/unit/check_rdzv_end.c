@@ -31,63 +31,38 @@ START_TEST(test_rdzv_run_ends_when_all_are_done)
 }
 END_TEST
 
-/* One that says nothing keeps the others for half a second, one that is gone or
- * away does not; a single node is told once. */
+/* One that is away is not waited for: half of the two know. One that is here
+ * and says nothing is, for a while. */
 START_TEST(test_rdzv_end_is_final_without_those_that_cannot_know)
 {
     run_two(2, 2);
     done(0, 1);
     done(1, 1);
     bye(0);
-    if (_i == 0) {
-        pass(499 * MONO_MS);
-        ck_assert_int_eq(last[0].end.hold, 1);
-        now_us += MONO_MS;
+    if (_i == 1)
+        closed(1, false);
+    ck_assert_int_eq(last[0].end.hold, _i == 0);
+    for (int i = 1; i < 12; i++) {
+        now_us += 100 * MONO_MS;
+        beat_of(0, i, i - 1, 1);
         tick(0);
-    } else {
-        closed(1, _i == 1);
     }
-    ck_assert(told(0, "end"));
+    pass(500 * MONO_MS);
     ck_assert_int_eq(last[0].end.hold, 0);
 }
 END_TEST
 
-START_TEST(test_rdzv_end_of_a_single_node_is_final_at_once)
+START_TEST(test_rdzv_end_of_a_single_node_is_final_once_it_knows)
 {
     limits_of(1, 1);
     join(0);
     done(0, 1);
+    ck_assert_int_eq(last[0].end.hold, 1);
+    bye(0);
     ck_assert(told(0, "end"));
     ck_assert_int_eq(last[0].end.hold, 0);
     bye(0);
     ck_assert(told(0, "drop"));
-}
-END_TEST
-
-/* The server that said the end is no more: whoever of that instance is here
- * already, or comes, is told; newcomers to the run's name are not concerned. */
-START_TEST(test_rdzv_end_of_a_server_that_is_no_more_holds)
-{
-    struct msg m = make_rejoin(4, 5, MSG_STATE_DONE, true);
-    m.join.ended = 1;
-    m.join.end_status = 3;
-    if (_i == 0)
-        rejoin(0, 0, 5, MSG_STATE_DONE, true);
-    else
-        run_two(2, 2);
-    say(9, &m);
-    ck_assert(told(9, "end") && told(9, "drop"));
-    ck_assert_int_eq(last[9].end.status, 3);
-    ck_assert(_i == 0 ? told(0, "end") : !told(0, "end") && !told(1, "end"));
-    if (_i == 0) {
-        ck_assert_int_eq(last[0].end.status, 3);
-        return;
-    }
-    m = make_rejoin(3, 5, MSG_STATE_DONE, true);
-    say(8, &m);
-    ck_assert(told(8, "end") && !told(8, "lease"));
-    ck_assert_int_eq(last[8].end.status, 3);
-    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
 }
 END_TEST
 
@@ -143,7 +118,7 @@ static void look_for_secret(int conn, const struct msg *m)
 static void run_with_spare(void)
 {
     run_two(2, 2);
-    msg_set(secret, last[1].world.instance);
+    msg_set(secret, placed[1].instance);
     ck_assert_uint_eq(strlen(secret), 32);
     leaks = 0;
     on_said = look_for_secret;
@@ -175,19 +150,6 @@ START_TEST(test_rdzv_end_is_not_believed_of_a_stranger)
     closed(1, true); /* the run goes on as any */
     ready(0, 1);
     ck_assert(told(0, "world") && told(2, "world"));
-}
-END_TEST
-
-START_TEST(test_rdzv_end_is_believed_of_a_member)
-{
-    run_with_spare();
-    struct msg m = make_rejoin(7, 1, MSG_STATE_DONE, true);
-    m.join.ended = 1;
-    m.join.end_status = 3;
-    msg_set(m.join.instance, secret);
-    say(7, &m);
-    ck_assert(told(0, "end") && told(1, "end") && told(2, "end"));
-    ck_assert_int_eq(last[2].end.status, 3);
 }
 END_TEST
 
@@ -236,55 +198,20 @@ START_TEST(test_rdzv_nobody_but_members_is_told_all_digits)
 }
 END_TEST
 
-/* A spare that came to the next server first, and told of the round: members
- * are known by all digits, and tell them. */
-START_TEST(test_rdzv_round_that_a_spare_told_of_is_its_members)
-{
-    run_with_spare();
-    struct msg m = make_join(2);
-    struct msg_waiting w = last[2].waiting;
-    struct msg_world worlds[2] = {last[0].world, last[1].world};
-    msg_set(m.join.instance, w.instance);
-    m.join.round = 1;
-    m.join.group_world = 2;
-    m.join.roll = w.roll;
-    new_server();
-    say(2, &m);
-    struct msg stranger = make_rejoin(7, 1, MSG_STATE_RUNNING, true);
-    msg_set(stranger.join.instance, w.instance);
-    stranger.join.group_rank = 0;
-    say(7, &stranger);
-    for (int i = 0; i < 2; i++) {
-        m = holds(i, &worlds[i], MSG_STATE_RUNNING);
-        say(i, &m);
-        ck_assert(!told(i, "stop") && !told(i, "refused"));
-    }
-    m = make_rejoin(8, 1, MSG_STATE_DONE, true);
-    m.join.ended = 1;
-    memcpy(m.join.instance, w.instance, 16);
-    say(8, &m);
-    ck_assert(!told(0, "end") && !told(1, "end"));
-    done(0, 1);
-    done(1, 1);
-    ck_assert(told(0, "end") && told(1, "end") && told(2, "end"));
-    ck_assert_str_eq(last[0].end.instance, secret);
-    ck_assert_int_eq(leaks, 0);
-}
-END_TEST
-
 /* A node that did not hear of the end hears of it when it comes back, though a
  * new run of the same name has begun. */
 START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
 {
     run_two(2, 2);
     struct msg m = make_rejoin(1, 1, MSG_STATE_DONE, true);
-    msg_set(m.join.instance, last[1].world.instance);
+    msg_set(m.join.instance, placed[1].instance);
     done(0, 1);
     closed(1, true); /* as by a lost connection's FIN from another time */
     ck_assert_int_eq(rdzv_nodes(rdzv), 1);
     ready(0, 1);
     leave(0, true);
     ck_assert(told(0, "end"));
+    bye(0);
     join(5);
     ck_assert(told(5, "waiting"));
     say(8, &m);
@@ -300,18 +227,15 @@ int main(void)
 {
     const struct hand_test tests[] = {
         {test_rdzv_run_ends_when_all_are_done, 1},
-        {test_rdzv_end_is_final_without_those_that_cannot_know, 3},
-        {test_rdzv_end_of_a_single_node_is_final_at_once, 1},
-        {test_rdzv_end_of_a_server_that_is_no_more_holds, 2},
+        {test_rdzv_end_is_final_without_those_that_cannot_know, 2},
+        {test_rdzv_end_of_a_single_node_is_final_once_it_knows, 1},
         {test_rdzv_done_node_that_is_gone_counts, 1},
         {test_rdzv_done_node_runs_again_with_the_next_round, 1},
         {test_rdzv_leave_all_ends_the_run_for_all, 1},
         {test_rdzv_end_is_not_believed_of_a_stranger, 4},
-        {test_rdzv_end_is_believed_of_a_member, 1},
         {test_rdzv_leave_all_of_a_spare_ends_nothing, 1},
         {test_rdzv_leave_all_of_a_newcomer_ends_nothing, 1},
         {test_rdzv_nobody_but_members_is_told_all_digits, 1},
-        {test_rdzv_round_that_a_spare_told_of_is_its_members, 1},
         {test_rdzv_straggler_gets_the_result_of_its_own_instance, 1},
     };
     return hand_main("rdzv_end", tests, HAND_LEN(tests));

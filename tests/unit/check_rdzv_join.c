@@ -19,9 +19,9 @@ START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
     ck_assert(told(0, "lease") && told(0, "waiting") && !told(0, "world"));
     join(1);
     ck_assert(told(0, "world") && told(1, "world"));
-    ck_assert_int_eq(last[0].world.group_world, 2);
-    ck_assert_int_eq(last[0].world.world_size, 2);
-    ck_assert_str_eq(last[0].world.instance, last[1].world.instance);
+    ck_assert_int_eq(placed[0].group_world, 2);
+    ck_assert_int_eq(placed[0].world_size, 2);
+    ck_assert_str_eq(placed[0].instance, placed[1].instance);
     ck_assert_int_eq(rdzv_nodes(rdzv), 2);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
 }
@@ -55,7 +55,8 @@ START_TEST(test_rdzv_members_come_in_pieces)
     rdzv_del(rdzv);
     rdzv = rdzv_new(&(struct rdzv_limits){.runs_max = 1,
                                           .nodes_max = 40,
-                                          .conns_max = CONNS},
+                                          .conns_max = CONNS,
+                                          .server = "00000000000000aa"},
                     1);
     limits_of(40, 40);
     for (int i = 0; i < 40; i++) {
@@ -106,6 +107,7 @@ START_TEST(test_rdzv_last_call_is_called_off)
     now_us += 600 * MONO_MS;
     tick(0);
     ck_assert(!told(0, "world"));
+    beat_of(0, 1, 0, 0);
     join(2);
     ck_assert(noted("last_call") && !told(0, "world"));
 }
@@ -507,45 +509,36 @@ END_TEST
 
 /* -- who is not there keeps nobody out ------------------------------------- */
 
-/* A node of a round of a server before this one, with the longest lease that
- * can be told, which breaks off. */
-static void come_to_haunt(int conn, const char *run, int rank)
+/* A run of one node, which breaks off. */
+static void haunt(int conn, const char *run)
 {
-    struct msg m = make_rejoin(conn, 3, MSG_STATE_RUNNING, true);
+    struct msg m = make_join(conn);
+    m.join.nodes_min = m.join.nodes_max = 1;
     msg_set(m.join.run, run);
-    m.join.group_rank = rank;
-    m.join.group_world = like.nodes_max;
-    m.join.lease_ms = INT64_C(86400000000);
     say(conn, &m);
-    ck_assert(told(conn, "lease"));
-}
-
-static void haunt(int conn, const char *run, int rank)
-{
-    come_to_haunt(conn, run, rank);
+    ck_assert(told(conn, "world"));
     closed(conn, false);
     ck_assert(noted("absent"));
     now_us += 5 * MONO_S;
 }
 
-/* Runs of which everybody is away fill the server: the last one gives way to
- * one that comes, and is rebuilt when a node of it is back. */
+/* Runs of which everybody is away fill the server: one of them gives way to one
+ * that comes. */
 START_TEST(test_rdzv_run_of_which_all_are_away_gives_way)
 {
-    like.reconnect_ms = INT64_C(86400000000);
-    haunt(0, "x", 0);
+    like.heartbeat_ms = 60000;
+    haunt(0, "x");
     now_us++;
-    haunt(1, "y", 0);
+    haunt(1, "y");
     join(2);
     ck_assert(told(2, "waiting") && noted("forgotten"));
     join(3);
     ck_assert(told(2, "world") && told(3, "world"));
-    haunt(1, "y", 0); /* in x's place, alone: it is no more of use */
-    ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
+    ck_assert_int_eq(rdzv_live_runs(rdzv), 2);
     struct msg m = make_join(5);
     msg_set(m.join.run, "z");
     say(5, &m);
-    ck_assert(told(5, "waiting"));
+    ck_assert(told(5, "waiting") && noted("forgotten"));
     m = make_join(6); /* who is there is not sent away */
     msg_set(m.join.run, "other");
     say(6, &m);
@@ -558,12 +551,12 @@ END_TEST
  * nodes were back, there was no room for them. They have time for that. */
 START_TEST(test_rdzv_run_that_is_away_for_a_moment_keeps_its_place)
 {
+    like.heartbeat_ms = 60000;
     struct msg m = make_join(5);
     msg_set(m.join.run, "y");
     say(2, &m);
     msg_set(m.join.run, "z");
-    rejoin(0, 0, 3, MSG_STATE_RUNNING, true);
-    rejoin(1, 1, 3, MSG_STATE_RUNNING, true);
+    run_two(2, 2);
     closed(0, false);
     now_us += 3 * MONO_S;
     closed(1, false);
@@ -571,8 +564,9 @@ START_TEST(test_rdzv_run_that_is_away_for_a_moment_keeps_its_place)
     say(5, &m);
     ck_assert(told(5, "refused") && !noted("forgotten"));
     if (_i == 0) {
-        rejoin(6, 0, 3, MSG_STATE_RUNNING, true);
-        ck_assert_str_eq(said, "6:lease ");
+        struct msg back = holds(0, &placed[0], MSG_STATE_RUNNING);
+        say(6, &back);
+        ck_assert(told(6, "office") && noted("back"));
         now_us += 1;
         say(7, &m);
         ck_assert(told(7, "refused"));
@@ -587,17 +581,19 @@ END_TEST
 /* The same of nodes. Those of the newcomer's own run are not forgotten. */
 START_TEST(test_rdzv_nodes_that_are_away_give_way)
 {
+    like.heartbeat_ms = 60000;
     limits_of(8, 8);
+    msg_set(like.run, "x");
     for (int i = 0; i < 8; i++)
-        come_to_haunt(i, "x", i);
+        join(i);
+    ck_assert(told(7, "world"));
     for (int i = 0; i < 8; i++)
         closed(i, false);
     now_us += 5 * MONO_S;
     ck_assert_int_eq(rdzv_nodes(rdzv), 8);
-    struct msg m = make_join(8);
-    msg_set(m.join.run, "x");
-    say(8, &m);
+    join(8);
     ck_assert(told(8, "refused"));
+    msg_set(like.run, "r");
     join(9);
     ck_assert(told(9, "waiting"));
     ck_assert_int_eq(rdzv_nodes(rdzv), 1);
@@ -607,11 +603,18 @@ END_TEST
 /* No server grants a longer lease than the run allows: none is believed. */
 START_TEST(test_rdzv_lease_that_cannot_be_is_cut)
 {
-    limits_of(1, 1);
-    haunt(0, "r", 0);
-    pass(24 * MONO_S);
-    ck_assert_int_eq(rdzv_nodes(rdzv), 1);
-    pass(60 * MONO_S);
+    limits_of(2, 2);
+    for (int i = 0; i < 2; i++) {
+        struct msg m = make_rejoin(i, 3, MSG_STATE_RUNNING, true);
+        m.join.lease_ms = INT64_C(86400000000);
+        rejoin_voted(i, &m, "01");
+    }
+    ck_assert_int_eq(granted[0].grant_ms, 800);
+    closed(0, false);
+    closed(1, false);
+    pass(2 * HEARTBEAT - 10 * MONO_MS);
+    ck_assert_int_eq(rdzv_nodes(rdzv), 2);
+    pass(20 * MONO_MS);
     ck_assert_int_eq(rdzv_nodes(rdzv), 0);
 }
 END_TEST

@@ -49,8 +49,8 @@ static void bring(enum state state)
     if (state == LEAVING)
         leave(2, false);
     if (state == STALE) { /* lost, and back with the old round */
-        for (int i = 0; i < 2; i++) {
-            now_us += 600 * MONO_MS;
+        for (int i = 0; i < 3; i++) {
+            now_us += 400 * MONO_MS;
             beat_of(0, 1 + i, i, 1);
             beat_of(1, 1 + i, i, 1);
         }
@@ -59,7 +59,7 @@ static void bring(enum state state)
         both_ready(1);
         ck_assert(told(0, "world"));
         struct msg m = make_rejoin(2, 1, MSG_STATE_STOPPED, false);
-        msg_set(m.join.instance, last[0].world.instance);
+        msg_set(m.join.instance, placed[0].instance);
         say(2, &m);
         ck_assert(noted("stale") && told(2, "stop"));
     }
@@ -207,7 +207,7 @@ START_TEST(test_rdzv_drain_that_was_lost_is_said_again)
     ck_assert(told(ORDERS, "answered") && told(2, "drain"));
     closed(2, false);
     struct msg m = make_rejoin(2, 1, holds[_i], true);
-    msg_set(m.join.instance, last[0].world.instance);
+    msg_set(m.join.instance, placed[0].instance);
     say(12, &m);
     ck_assert(told(12, "drain"));
     ck_assert_int_eq(rdzv_nodes(rdzv), 3);

@@ -36,15 +36,15 @@ START_TEST(test_rdzv_node_that_fails_first_k_times_is_quarantined)
     fail_on(1, 3, "01");
     fail_on(1, 4, "01");
     ck_assert(!noted("quarantined") && told(1, "world"));
-    ck_assert_int_eq(last[1].world.struck, 2);
-    ck_assert_int_eq(last[0].world.struck, 0);
+    ck_assert_int_eq(placed[1].struck, 2);
+    ck_assert_int_eq(placed[0].struck, 0);
     fail_on(1, 5, "01");
     ck_assert(noted("quarantined") && told(0, "world") && told(2, "world"));
     ck_assert(told(1, "waiting") && !told(1, "world"));
     ck_assert_int_eq(last[1].waiting.spare, 1);
     ck_assert_int_eq(last[1].waiting.struck, 3);
     ck_assert_int_eq(last[1].waiting.aside_ms, 10000);
-    ck_assert_int_eq(last[2].world.group_rank, 1); /* the place of node 1 */
+    ck_assert_int_eq(placed[2].group_rank, 1); /* the place of node 1 */
 }
 END_TEST
 
@@ -87,7 +87,7 @@ START_TEST(test_rdzv_quarantined_node_comes_back_after_its_cool_down)
     run_two(1, 2);
     fail_on(1, 1, "01");
     ck_assert(told(0, "world") && !told(1, "world"));
-    ck_assert_int_eq(last[0].world.group_world, 1);
+    ck_assert_int_eq(placed[0].group_world, 1);
     later(10 * MONO_S - 1, 2, 2);
     tick(0);
     ck_assert(!told(0, "stop"));
@@ -96,7 +96,7 @@ START_TEST(test_rdzv_quarantined_node_comes_back_after_its_cool_down)
     ck_assert(noted("recalled") && told(0, "stop"));
     ready(0, 2);
     ck_assert(told(0, "world") && told(1, "world"));
-    ck_assert_int_eq(last[1].world.struck, 0);
+    ck_assert_int_eq(placed[1].struck, 0);
 }
 END_TEST
 
@@ -113,11 +113,11 @@ START_TEST(test_rdzv_cool_down_survives_connection_and_server)
     for (int who = 0; who < 3 && _i == 1; who += 2) {
         struct msg m = make_rejoin(who, 3, MSG_STATE_RUNNING, true);
         m.join.group_rank = who / 2;
-        say(who, &m);
+        rejoin_voted(who, &m, "02");
     }
     struct msg m = make_rejoin(1, 3, MSG_STATE_NONE, true);
     if (_i == 0) /* the instance that this server made */
-        msg_set(m.join.instance, last[2].world.instance);
+        msg_set(m.join.instance, placed[2].instance);
     m.join.struck = 2;
     m.join.aside_ms = 4000;
     say(1, &m);
@@ -135,7 +135,7 @@ START_TEST(test_rdzv_failures_in_a_row_are_told_to_the_next_server)
     for (int who = 0; who < 2; who++) {
         struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
         m.join.struck = who == 1 ? 2 : 0;
-        say(who, &m);
+        rejoin_voted(who, &m, "01");
     }
     join(2);
     fail_on(1, 5, "01");

@@ -162,7 +162,6 @@ START_TEST(test_takeover_of_a_first_round_that_one_accepted)
     for (int i = 0; i < 3; i++) {
         voters[i].pending = voters[i].holds;
         voters[i].holds = (struct msg_world){.round = 0};
-        voters[i].long_ms = 0;
         voters[i].runs = false;
         msg_set(voters[i].accepted.before, voters[i].accepted.ids);
     }

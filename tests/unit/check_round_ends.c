@@ -1,3 +1,4 @@
+/* links: tests/lib/obey */
 /* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
@@ -13,6 +14,7 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/rdzv.h"
+#include "tests/lib/obey.h"
 #include "tests/lib/suite.h"
 
 #define NODES 3
@@ -40,7 +42,7 @@ static void step(struct rdzv_event ev)
 {
     struct rdzv_actions out = {.emit = emit};
     ev.now_us = now_us;
-    rdzv_step(rdzv, &ev, &out);
+    obey_step(rdzv, &ev, &out);
     rdzv_check(rdzv);
 }
 
@@ -67,7 +69,7 @@ static void run(int nodes)
                                  .join_ms = 3000,
                                  .heartbeat_ms = 1000,
                                  .reconnect_ms = 1000}};
-        (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", i);
+        (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016d%016d", i, i);
         (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", i);
         msg_set(m.join.run, "r");
         say(i, &m);
@@ -102,6 +104,7 @@ static void setup(void)
 {
     struct rdzv_limits limits = {
         .runs_max = 2, .nodes_max = 8, .conns_max = 8, .trusted = true};
+    msg_set(limits.server, "00000000000000aa");
     rdzv = rdzv_new(&limits, 1);
     now_us = 1000 * MONO_S;
     end = (struct msg_end){.status = -1};

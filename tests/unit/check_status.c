@@ -1,3 +1,4 @@
+/* links: tests/lib/obey */
 /* links: tests/unit/status_hand CORE ACCOUNT rendezvous/http/http_routes */
 /* links: rendezvous/http/http_hosts */
 /* links: rendezvous/http/status rendezvous/http/page */
@@ -51,6 +52,8 @@ START_TEST(test_status_of_a_run_that_gathers)
     same_number(shown_node(0, 0), "group_rank", -1);
     same_number(shown_node(0, 0), "base_rank", -1);
     /* The last call runs: that is what is waited for now. */
+    struct msg beat = {.kind = MSG_KIND_beat, .beat = {.seq = 1}};
+    say(1, &beat); /* else its lease is over, and it is waited for */
     join(2, "n2");
     get_status("/status");
     same_number(field(shown_run(0), "waiting"), "have", 2);

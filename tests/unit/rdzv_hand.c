@@ -1,8 +1,9 @@
-/* links: CORE rendezvous/proto/msg rendezvous/proto/exits */
+/* links: CORE rendezvous/proto/msg rendezvous/proto/exits tests/lib/obey */
 /* links: rendezvous/base/err */
 /* links: rendezvous/base/mono rendezvous/base/rng */
 /* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
 #include "tests/unit/rdzv_hand.h"
+#include "tests/lib/obey.h"
 #include "tests/lib/suite.h"
 
 #include <check.h>
@@ -17,12 +18,14 @@ char said[8000];
 char notes[8000];
 struct msg last[CONNS];
 struct msg_lease granted[CONNS];
-char granted_by[CONNS][17];
+struct msg_world placed[CONNS];
+bool answers;
 struct msg_join like;
 int world_of_rejoins;
 char members_said[4000];
 int members_pieces;
 char server_id[MSG_VOTER_LEN + 1];
+int64_t server_began_us;
 bool embedded_server;
 bool strangers_may_join;
 bool orders_are_trusted;
@@ -59,11 +62,10 @@ static void emit(void *ctx, const struct rdzv_action *a)
     case RDZV_SEND:
         expect_decodes(a->msg);
         last[a->conn] = *a->msg;
-        if (a->msg->kind == MSG_KIND_lease) {
+        if (a->msg->kind == MSG_KIND_lease)
             granted[a->conn] = a->msg->lease;
-            if (a->msg->lease.server[0] != '\0')
-                msg_set(granted_by[a->conn], a->msg->lease.server);
-        }
+        if (a->msg->kind == MSG_KIND_world)
+            placed[a->conn] = a->msg->world;
         if (on_said != NULL)
             on_said(a->conn, a->msg);
         if (a->msg->kind == MSG_KIND_members) {
@@ -97,7 +99,10 @@ void step(const struct rdzv_event *ev)
     now.now_us = now_us;
     if (!goes_on)
         said[0] = notes[0] = '\0';
-    rdzv_step(rdzv, &now, &out);
+    if (answers)
+        obey_step(rdzv, &now, &out);
+    else
+        rdzv_step(rdzv, &now, &out);
     rdzv_check(rdzv);
 }
 
@@ -160,7 +165,7 @@ struct msg make_join(int who)
 {
     struct msg m = {.kind = MSG_KIND_join, .join = like};
     (void)snprintf(m.join.name, sizeof(m.join.name), "n%d", who);
-    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", who);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016d%016d", who, who);
     return m;
 }
 
@@ -188,7 +193,6 @@ struct msg holds(int who, const struct msg_world *w, enum msg_state state)
     struct msg m = make_rejoin(who, w->round, state, true);
     msg_set(m.join.instance, w->instance);
     m.join.group_rank = w->group_rank;
-    m.join.roll = w->roll;
     return m;
 }
 
@@ -196,6 +200,14 @@ void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure)
 {
     struct msg m = make_rejoin(who, round, state, sure);
     say(conn, &m);
+}
+
+void rejoin_voted(int conn, const struct msg *m, const char *row)
+{
+    struct msg join = *m, voted;
+    obey_voted(&join.join, row, &voted);
+    say(conn, &join);
+    say(conn, &voted);
 }
 
 void beat_of(int conn, int64_t seq, int64_t heard, int64_t round)
@@ -292,6 +304,7 @@ void new_server(void)
         .runs_max = 2, .nodes_max = 8, .conns_max = CONNS};
     msg_set(limits.server, server_id);
     limits.embedded = embedded_server;
+    limits.began_us = server_began_us;
     limits.trusted = !strangers_may_join;
     rdzv_del(rdzv);
     rdzv = rdzv_new(&limits, 1 + strtoull(server_id, NULL, 16));
@@ -300,12 +313,14 @@ void new_server(void)
 static void setup(void)
 {
     rdzv = NULL;
+    server_began_us = 0;
     memset(joined, 0, sizeof(joined));
+    answers = true;
     world_of_rejoins = 2;
     members_said[0] = '\0';
     members_pieces = 0;
     now_us = 1000 * MONO_S;
-    server_id[0] = '\0';
+    (void)snprintf(server_id, sizeof(server_id), "%016x", 0xaa);
     embedded_server = strangers_may_join = false;
     orders_are_trusted = true;
     on_said = NULL;
@@ -341,13 +356,16 @@ void limits_of(int min, int max)
 void run_two(int min, int max)
 {
     limits_of(min, max);
-    like.last_call_ms = 0;
+    like.last_call_ms = 1;
     join(0);
     join(1);
-    if (!told(0, "world"))
+    like.last_call_ms = 0;
+    if (!told(0, "world")) {
+        now_us += MONO_MS;
         tick(0);
+    }
     ck_assert(told(0, "world") && told(1, "world"));
-    ck_assert_int_eq(last[0].world.round, 1);
+    ck_assert_int_eq(placed[0].round, 1);
 }
 
 void both_ready(int64_t round)

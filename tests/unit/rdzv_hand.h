@@ -3,6 +3,9 @@
  * so that they may also do what ours never would. Each test begins with an
  * empty server, at 1000 s. Node `who` comes on connection `who`, unless said
  * otherwise. After each step the core's own checks are made (rdzv_check).
+ *
+ * Whoever is asked to promise, or to accept a round, does so at once, in the
+ * same step as far as a test sees it, unless `answers` is false.
  */
 #ifndef RDZV_HAND_H
 #define RDZV_HAND_H
@@ -21,9 +24,9 @@ extern int64_t now_us;
 extern char said[8000];        /* by the last step: "0:world 1:world ..." */
 extern char notes[8000];       /* "joined sealed ..." */
 extern struct msg last[CONNS]; /* the last one that was sent there */
-/* The last lease that was granted there, and who said to have done so. */
-extern struct msg_lease granted[CONNS];
-extern char granted_by[CONNS][17];
+extern struct msg_lease granted[CONNS]; /* the last lease there */
+extern struct msg_world placed[CONNS];  /* the last world there */
+extern bool answers;
 extern struct msg_join like;    /* what joins look like; may be changed */
 extern int world_of_rejoins;    /* group_world of make_rejoin; 2 at first */
 extern char members_said[4000]; /* "ROUND: ADDRESS ADDRESS ..." */
@@ -42,14 +45,14 @@ void closed(int conn, bool farewell);
 struct msg make_farewell(int conn);
 void new_server(void); /* one without memory */
 
-/* The next servers' id, "": runs have no failover; whether launchers serve;
- * whether hosts that are not trusted may join; and who wants to see each
- * message that is sent, NULL: nobody. None of these is set when a test begins.
- */
+/* The next servers' id; whether launchers serve; whether hosts that are not
+ * trusted may join; and who wants to see each message that is sent, NULL:
+ * nobody. Only the id is set when a test begins. */
 extern bool embedded_server;
 extern bool strangers_may_join;
 extern bool orders_are_trusted; /* set when a test begins */
 extern char server_id[MSG_VOTER_LEN + 1];
+extern int64_t server_began_us; /* 0, long ago, when a test begins */
 extern void (*on_said)(int conn, const struct msg *m);
 
 /* From where what is said comes; the server's own address. */
@@ -70,6 +73,10 @@ struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure);
 struct msg holds(int who, const struct msg_world *w, enum msg_state state);
 
 void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure);
+
+/* To the next server: what it holds, as the join `m` says, and that it accepted
+ * that round, whose voters are the nodes of that row: "01" are 0 and 1. */
+void rejoin_voted(int conn, const struct msg *m, const char *row);
 
 void beat_of(int conn, int64_t seq, int64_t heard, int64_t round);
 void ready(int conn, int64_t round);

@@ -1,4 +1,5 @@
 #include "tests/unit/status_hand.h"
+#include "tests/lib/obey.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ void step(const struct rdzv_event *ev)
     struct rdzv_event now = *ev;
     struct rdzv_actions out = {.emit = emit};
     now.now_us = now_us;
-    rdzv_step(rdzv, &now, &out);
+    obey_step(rdzv, &now, &out);
     rdzv_check(rdzv);
     for (int i = 0; i < RUNS; i++)
         account_check(&accounts[i], now_us);
@@ -51,7 +52,8 @@ struct msg make_join(int conn, const char *name)
 {
     struct msg m = {.kind = MSG_KIND_join, .join = like};
     msg_set(m.join.name, name);
-    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%032d", conn);
+    (void)snprintf(m.join.agent, sizeof(m.join.agent), "%016d%016d", conn,
+                   conn);
     return m;
 }
 
@@ -67,6 +69,7 @@ void new_core(void)
         .runs_max = RUNS, .nodes_max = 32, .conns_max = CONNS};
     rdzv_del(rdzv);
     memset(accounts, 0, sizeof(accounts));
+    msg_set(limits.server, "00000000000000aa");
     rdzv = rdzv_new(&limits, 1);
 }
 

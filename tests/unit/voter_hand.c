@@ -64,8 +64,8 @@ static void tell_voted(int i)
 {
     const struct voter *v = &voters[i];
     struct msg m = {.kind = MSG_KIND_voted};
-    bool placed = v->pending.round == v->accepted.round;
-    const struct msg_world *w = placed ? &v->pending : &v->holds;
+    bool has_place = v->pending.round == v->accepted.round;
+    const struct msg_world *w = has_place ? &v->pending : &v->holds;
     bool mine = w->round == v->accepted.round;
     msg_set(m.voted.instance, w->instance);
     m.voted.round = v->accepted.round;
@@ -78,7 +78,6 @@ static void tell_voted(int i)
     msg_set(m.voted.before, v->accepted.before);
     m.voted.answered_ms =
         v->answered_us > 0 ? (now_us - v->answered_us) / MONO_MS : -1;
-    m.voted.long_ms = v->long_ms;
     if (v->ended) {
         m.voted.end_epoch = v->ended_by.count;
         msg_set(m.voted.end_epoch_id, v->ended_by.id);
@@ -90,7 +89,6 @@ struct msg voter_join(int i)
 {
     struct msg m = make_join(i);
     msg_set(m.join.agent, voter_id(i));
-    m.join.failover = MSG_FAILOVER_ON;
     return m;
 }
 
@@ -111,7 +109,6 @@ static struct msg join_of(int i)
                        : v->ready ? MSG_STATE_READY
                                   : MSG_STATE_STOPPED;
         m.join.sure = now_us < v->lease_until_us;
-        m.join.granted_ms = (now_us - v->granted_us) / MONO_MS;
         if (!v->ready && m.join.sure) /* workers are there */
             m.join.lease_ms = (v->lease_until_us - now_us) / MONO_MS;
     }
@@ -200,7 +197,6 @@ static void start(int i, const struct msg_world *w)
     v->accepted.before[0] = '\0';
     v->runs = true;
     v->ready = false;
-    v->long_ms = 0;
 }
 
 static void on_lease(int i, const struct msg_lease *l)
@@ -209,8 +205,6 @@ static void on_lease(int i, const struct msg_lease *l)
     v->heard = l->seq;
     v->answered_us = now_us;
     v->lease_until_us = now_us + l->grant_ms * MONO_MS;
-    v->granted_us = now_us;
-    v->long_ms = l->long_ms;
 }
 
 static void on_end(int i, const struct msg_end *e)
@@ -326,8 +320,8 @@ struct msg last_word(int i)
     const struct voter *v = &voters[i];
     struct msg m = make_farewell(i);
     struct msg_farewell *f = &m.farewell;
-    bool placed = v->pending.round == v->accepted.round;
-    const struct msg_world *w = placed ? &v->pending : &v->holds;
+    bool is_placed = v->pending.round == v->accepted.round;
+    const struct msg_world *w = is_placed ? &v->pending : &v->holds;
     bool mine = w->round == v->accepted.round;
     msg_set(f->run, like.run);
     msg_set(f->agent, voter_id(i));
@@ -343,7 +337,6 @@ struct msg last_word(int i)
         f->restarts = v->accepted.restarts;
         msg_set(f->voters, v->accepted.ids);
         msg_set(f->before, v->accepted.before);
-        f->long_ms = v->long_ms;
     }
     f->ended = v->ended;
     if (v->ended) {
@@ -370,6 +363,7 @@ void serve(int id)
     (void)snprintf(server_id, sizeof(server_id), "%016x", 0xe0 + id);
     all_dropped();
     queued = 0;
+    answers = false; /* they do by themselves */
     new_server();
 }
 

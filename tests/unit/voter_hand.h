@@ -1,5 +1,5 @@
 /*
- * tests/unit/voter_hand: agents of a run with failover, as they ought to be:
+ * tests/unit/voter_hand: agents of a run, as they ought to be:
  * each promises, accepts and remembers by the rule, and answers by itself. So a
  * test says only who comes, goes, beats. Agent i is on connection i.
  *
@@ -20,9 +20,8 @@ struct voter {
     struct epoch promised;
     bool shown; /* its server has shown its office */
     int64_t seq, heard;
-    int64_t lease_until_us, granted_us;
-    int64_t answered_us; /* the last lease, office, voters; 0: none */
-    int64_t long_ms;
+    int64_t lease_until_us;
+    int64_t answered_us;        /* the last lease, office, voters; 0: none */
     struct msg_voters accepted; /* round 0: none */
     struct msg_world pending;   /* round 0: none */
     struct msg_world holds;     /* round 0: none */

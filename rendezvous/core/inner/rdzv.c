@@ -15,7 +15,6 @@
 #include "rendezvous/core/inner/join/farewell.h"
 #include "rendezvous/core/inner/join/join.h"
 #include "rendezvous/core/inner/state/phase.h"
-#include "rendezvous/core/inner/state/last_lease.h"
 #include "rendezvous/core/inner/join/member.h"
 #include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/handover.h"
@@ -71,18 +70,6 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     return r;
 }
 
-void rdzv_name(struct rdzv *r,
-               const char *id,
-               int64_t opened_us,
-               const struct rdzv_before *before)
-{
-    ddp_assert(r->began_us == 0);
-    (void)snprintf(r->id, sizeof(r->id), /* the first digits */ "%.*s",
-                   RDZV_SERVER_ID_LEN, id);
-    r->opened_us = opened_us;
-    r->before = *before;
-}
-
 void rdzv_del(struct rdzv *r)
 {
     if (r == NULL)
@@ -134,10 +121,7 @@ static void on_beat(struct rdzv *r, struct node *n, const struct msg_beat *b)
 {
     node_confirm(r, n, b->round);
     steps_beat(r, &r->runs[n->run], n, b);
-    if (b->round == r->runs[n->run].round.number)
-        node_take_long_out(r, n, b->long_out != 0);
     node_grant(r, n, b->seq, b->heard);
-    last_lease_try(r, n);
     claim_beat(&r->runs[n->run], n);
 }
 
@@ -149,11 +133,10 @@ static bool is_claim(const struct node *n, enum msg_kind kind)
             kind == MSG_KIND_done || kind == MSG_KIND_leave);
 }
 
-/* Of a run with failover; agents say these in no other. */
 static void
 on_vote(struct rdzv *r, struct run *run, struct node *n, const struct msg *m)
 {
-    if (!run->failover || run->state == RUN_ENDED)
+    if (run->state == RUN_ENDED)
         return;
     if (m->kind == MSG_KIND_voted && !claim_voted(r, run, n, &m->voted))
         claim_forget(r, run, n->name);
@@ -275,10 +258,6 @@ static void extend_leases(struct rdzv *r, int64_t lag_us)
             r->nodes[i].lease_until_us =
                 mono_after(r->nodes[i].lease_until_us, lag_us);
     r->lease_check_us = mono_after(r->lease_check_us, lag_us);
-    for (int i = 0; i < r->limits.runs_max; i++)
-        if (r->runs[i].state != RUN_FREE)
-            r->runs[i].recovery.rebuilt_at_us =
-                mono_after(r->runs[i].recovery.rebuilt_at_us, lag_us);
 }
 
 static void on_tick(struct rdzv *r, int64_t lag_us)
@@ -296,25 +275,6 @@ static void on_tick(struct rdzv *r, int64_t lag_us)
         else
             round_tick(r, run);
     }
-}
-
-/* -- the end of the server ------------------------------------------------- */
-
-/* It has promised to act no more. */
-static void step_ending(struct rdzv *r, const struct rdzv_event *ev)
-{
-    if (ev->kind != RDZV_MSG && ev->kind != RDZV_CLOSED)
-        return;
-    struct node *n = node_at(r, r->conn_node[ev->conn]);
-    if (n != NULL && ev->kind == RDZV_CLOSED)
-        node_unbind(r, n);
-    else if (n != NULL && ev->msg->kind == MSG_KIND_beat)
-        on_beat(r, n, &ev->msg->beat);
-}
-
-int rdzv_owed(const struct rdzv *r)
-{
-    return last_lease_owed(r);
 }
 
 /* -- the step -------------------------------------------------------------- */
@@ -366,7 +326,7 @@ static void check_after(const struct rdzv *r, const struct rdzv_event *ev)
         states_check_node(r, n);
 }
 
-static void step_serving(struct rdzv *r, const struct rdzv_event *ev)
+static void take_event(struct rdzv *r, const struct rdzv_event *ev)
 {
     switch (ev->kind) {
     case RDZV_MSG:
@@ -380,9 +340,6 @@ static void step_serving(struct rdzv *r, const struct rdzv_event *ev)
     case RDZV_TICK:
         on_tick(r, ev->lag_us);
         return;
-    case RDZV_ENDING:
-        last_lease_begin(r);
-        return;
     }
     DDP_WRONG("event kind");
 }
@@ -393,13 +350,8 @@ void rdzv_step(struct rdzv *r,
 {
     ddp_assert(r->out == NULL); /* emit must not call back */
     r->now_us = ev->now_us;
-    if (r->began_us == 0)
-        r->began_us = ev->now_us;
     r->out = out;
-    if (r->ending)
-        step_ending(r, ev);
-    else
-        step_serving(r, ev);
+    take_event(r, ev);
     renew_deadlines(r);
     check_after(r, ev);
     r->out = NULL;
@@ -407,8 +359,7 @@ void rdzv_step(struct rdzv *r,
 
 int64_t rdzv_deadline(const struct rdzv *r)
 {
-    return r->ending ? MONO_NEVER
-                     : mono_min(r->lease_check_us, due_first(r->due));
+    return mono_min(r->lease_check_us, due_first(r->due));
 }
 
 int rdzv_nodes(const struct rdzv *r)

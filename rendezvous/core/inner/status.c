@@ -178,10 +178,7 @@ static struct status_office office_of(const struct run *run, int64_t now_us)
 {
     const struct office *o = &run->office;
     int64_t lease_us = run->conf.heartbeat_us;
-    if (!run->failover)
-        return (struct status_office){.on = false};
     return (struct status_office){
-        .on = true,
         .held = o->state == OFFICE_HELD,
         .may_act = office_may_act(o, now_us, lease_us),
         .epoch = o->epoch.count,

@@ -27,7 +27,7 @@
 #include "rendezvous/proto/frame.h"
 
 #define WINDOW          256  /* connections that a process makes at a time */
-#define BEATS_PER_LEASE 5    /* session.c of the agent; twice with failover */
+#define BEATS_PER_LEASE 10   /* session.c of the agent */
 #define PART_MAX        2048 /* of a message that came in pieces */
 #define WORLD_MAX       640
 #define READ_MAX        65536
@@ -135,9 +135,7 @@ static void say_ready(struct gen *g)
 
 static int64_t beat_every_us(void)
 {
-    int per_lease =
-        play->speak.failover ? 2 * BEATS_PER_LEASE : BEATS_PER_LEASE;
-    return play->speak.heartbeat_ms * MONO_MS / per_lease;
+    return play->speak.heartbeat_ms * MONO_MS / BEATS_PER_LEASE;
 }
 
 static void queue_beat(struct gen *g, int i, int64_t now_us)

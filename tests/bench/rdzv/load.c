@@ -7,7 +7,7 @@
  *     load storm PORT PID AGENTS PROCS        join, one is lost, all go on
  *     load idle PORT PID AGENTS PROCS SECONDS [MS]   beats, at the shortest
  *                                             heartbeat_timeout or at this one
- *     load move PORT PID AGENTS PROCS PORT PID    join with failover, the
+ *     load move PORT PID AGENTS PROCS PORT PID    join, the
  * server is killed, all go to the next one
  *
  * With DDPRUN_TOKEN_FILE in its environment, agents have that token and speak
@@ -260,8 +260,7 @@ int main(int argc, char *argv[])
         .speak = {.agents = n_agents,
                   .heartbeat_ms = has_timeout ? number(argv[7], 60000)
                                   : is_idle   ? IDLE_MS
-                                              : STORM_MS,
-                  .failover = is_move},
+                                              : STORM_MS},
         .port = number(argv[2], 65535),
         .next_port = is_move ? number(argv[6], 65535) : 0,
         .seconds = is_idle ? number(argv[6], 36000) : 0,

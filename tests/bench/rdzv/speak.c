@@ -45,6 +45,7 @@ static struct msg_join join_of(const struct speak_conf *conf, int id)
         .last_call_ms = 30000,
         .heartbeat_ms = conf->heartbeat_ms,
         .reconnect_ms = 30000,
+        .serve_port = 29501,
     };
     msg_set(j.run, "bench");
     msg_set(j.backend, "c10d");
@@ -52,10 +53,6 @@ static struct msg_join join_of(const struct speak_conf *conf, int id)
     msg_set(j.role, "default");
     (void)snprintf(j.agent, sizeof(j.agent), "%016x%016x", id, id);
     (void)snprintf(j.name, sizeof(j.name), "node%05d", id);
-    if (conf->failover) {
-        j.failover = MSG_FAILOVER_ON;
-        j.serve_port = 29501;
-    }
     return j;
 }
 
@@ -87,10 +84,8 @@ int speak_join_again(const struct speak_conf *conf,
     j.state = MSG_STATE_RUNNING;
     j.group_rank = world->group_rank;
     j.group_world = world->group_world;
-    j.roll = world->roll;
     j.restarts = world->restarts;
     j.sure = 1;
-    j.joins = 2;
     j.lease_ms = LEASE_LEFT_MS;
     j.epoch = b->epoch;
     j.via = 1;

@@ -1,6 +1,6 @@
 /*
  * tests/bench/rdzv/speak: what an agent of the load generator says, encoded;
- * and the vote that it has in a run with failover.
+ * and the vote that it has.
  *
  * A function that encodes returns the length of what it wrote to `out`. What
  * does not fit, or what comes and makes no sense, ends the process (die).
@@ -18,7 +18,7 @@
 #define SPEAK_JOIN_MAX 1200 /* with the hello */
 #define SPEAK_VOTE_MAX 2048 /* voted */
 
-/* Of a run with failover; all zero at first. */
+/* All zero at first. */
 struct ballot {
     struct msg_voters *voters; /* its newest round's; NULL: it has no vote */
     int64_t epoch;             /* the one that it promised; 0: none */
@@ -28,7 +28,6 @@ struct ballot {
 struct speak_conf {
     int agents;
     int heartbeat_ms;
-    bool failover;
 };
 
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));

@@ -1,7 +1,7 @@
 #!/bin/sh
 # --crash_loop=3 and a daemon that is killed when two rounds have failed: does
 # the third failure end the job early? And does --scale_interval still hold for
-# the node that comes to the new daemon?
+# a node that comes to the next daemon?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 cat >fails <<'FAILS'
@@ -18,8 +18,8 @@ node a --nnodes=1 --max_restarts=100 --crash_loop=3 \
 wait_lines 1 '^round=3' attempts
 kill -KILL "$(pid_of one)"
 ends_with 137 one
+wait_for 'connected to the rendezvous again' a.err
 daemon two "$port"
-wait_for ' back ' two.err
 open_gate
 ends_with 68 a
 lines 3 . attempts
@@ -40,7 +40,10 @@ wait_round 2 2
 kill -KILL "$(pid_of two)"
 ends_with 137 two
 daemon three "$port"
-wait_lines 2 ' back ' three.err
+for name in b c; do
+    wait_for 'connected to the rendezvous again' $name.err
+done
+wait_for ': moved: ' three.err
 start_node d
 wait_for 'this node joins it in [0-9]* s' d.err
 lines 0 '^round=3' started

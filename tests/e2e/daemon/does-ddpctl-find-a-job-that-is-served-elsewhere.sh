@@ -21,7 +21,7 @@ for port in 29500 29400; do
     : >started
     for name in a b; do
         node_on $name $name --rdzv_id=job --nnodes=2 \
-            --rdzv_endpoint=a:$port --rdzv_conf=failover=1 "$WORKER" gate
+            --rdzv_endpoint=a:$port,b:$port "$WORKER" gate
     done
     eventually 30 has_lines 2 '^round=1 ' started || fail 'no round'
     # It looks for a server there, so that one is started.

@@ -48,9 +48,11 @@ assert r["round"] == 2 and len(r["nodes_list"]) == 2, r' <ctl.out ||
 kill -KILL "$(pid_of one)"
 ends_with 137 one
 ctl 69 "127.0.0.1:$port" top --once
-daemon two "$port"
-wait_lines 2 ' back ' two.err
-ctl 0 "127.0.0.1:$port" top --once "$id"
+for name in a b; do
+    wait_for 'it is served at' $name.err
+done
+leader=$(sed -n 's/.*it is served at \([^ ]*\) from now on.*/\1/p' a.err | tail -n 1)
+ctl 0 "$leader" top --once "$id"
 fits
 has '  active  *2  2 of 2  *4' ctl.out
 has '^ *1  .* running  *2-3 ' ctl.out
@@ -58,6 +60,9 @@ lines 8 '^round=' started
 open_gate
 ends_with 0 a
 ends_with 0 b
+daemon two "$port"
+node alone --rdzv_endpoint="127.0.0.1:$port" "$WORKER" exit 0
+ends_with 0 alone
 ctl 0 "127.0.0.1:$port" top --once
 fits
 has "^127.0.0.1:$port: .*; 0 runs, 1 that ended$" ctl.out

@@ -60,7 +60,7 @@ shows 'active 2 1 1 2 11 ' 'run["state"]' 'run["round"]' 'run["restarts"]' \
     'run["last_failure"]["signal"]'
 counts ddprun_restarts_charged_total 1
 counts ddprun_failures_total 1
-# Another daemon in its place shows the same round.
+# The node that leads in its place shows the same round.
 get /status 'run["instance"]' 'run["master_port"]' 'run["world_size"]' \
     '[(n["agent"], n["group_rank"], n["base_rank"]) for n in nodes]'
 before=$got
@@ -68,8 +68,11 @@ get /status 'it["incarnation"]'
 incarnation=$got
 kill -KILL "$(pid_of d)"
 end_of d
-background d2 "$DDPRDZVD" --listen="127.0.0.1:$port"
-wait_lines 2 back d2.err 30
+for name in a b; do
+    wait_for 'it is served at' $name.err
+done
+endpoint=$port
+port=$(sed -n 's/.*it is served at .*:\([0-9]*\) from now on.*/\1/p' a.err | tail -n 1)
 get /status 'run["instance"]' 'run["master_port"]' 'run["world_size"]' \
     '[(n["agent"], n["group_rank"], n["base_rank"]) for n in nodes]'
 same "$before" "$got" 'the round after the daemon was killed'
@@ -80,6 +83,12 @@ counts ddprun_rounds_rebuilt_total 1
 open_gate
 ends_with 0 a
 ends_with 0 b
+# Another daemon shows a run that has ended.
+port=$endpoint
+background d2 "$DDPRDZVD" --listen="127.0.0.1:$port"
+wait_listener "$port"
+node c --rdzv_endpoint="127.0.0.1:$port" --rdzv_id='a "job"' "$WORKER" gate
+ends_with 0 c
 shows 'ended 0 [] ' 'run["state"]' 'run["end"]["status"]' 'nodes'
 counts 'ddprun_runs{state="ended"}' 1
 counts ddprun_runs_ended_total 1

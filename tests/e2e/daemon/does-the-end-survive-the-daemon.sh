@@ -25,7 +25,6 @@ for machine in host other; do
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 ./mine
 done
 wait_round 1 2
-sleep 2 # until the leases are the long ones
 echo >gate.other
 wait_for 'done node=other' one.err
 cut_off other
@@ -39,5 +38,4 @@ heal other
 daemon_on_third two
 ends_with 0 host
 ends_with 0 other 30
-has 'ended: status 0' two.err
 lines 2 '^round=' started

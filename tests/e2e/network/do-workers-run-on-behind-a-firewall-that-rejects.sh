@@ -1,7 +1,6 @@
 #!/bin/sh
 # A firewall resets the connections of one node to the rendezvous, which lives:
-# are its workers dead before the others go on without it, with failover, without, and
-# with a token as well?
+# are its workers dead before the others go on without it, with a token as well?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 
@@ -9,17 +8,14 @@ need_tools nft
 network host other
 make_token token
 careful_worker
-for way in failover=1 failover=0 token; do
-    failover=0 token=''
-    case $way in
-    failover=1) failover=1 ;;
-    token) token=token ;;
-    esac
+for way in open token; do
+    token=''
+    [ $way = open ] || token=token
     : >started
     for machine in host other; do
         # shellcheck disable=SC2086 # an option or none
         node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
-            --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1,failover=$failover \
+            --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
             ${token:+--rdzv_token_file=token} ./careful
     done
     wait_world 4

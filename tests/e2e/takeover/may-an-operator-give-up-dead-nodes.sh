@@ -14,7 +14,7 @@ ctl_on()
     STATUS=0
     _on=$1
     shift
-    (in_machine "$_on" "$DDPCTL" --endpoint=localhost:29500 "$@") \
+    (in_machine "$_on" "$DDPCTL" "$@") \
         >ctl.out 2>&1 </dev/null || STATUS=$?
 }
 
@@ -23,7 +23,7 @@ network a b c
 for name in a b c; do
     node_on $name $name --rdzv_id=job --nnodes=1:3 --max_restarts=1 \
         --scale_interval=0 --rdzv_endpoint=a:29500 \
-        --rdzv_conf=failover=1,heartbeat_timeout=2 ./careful
+        --rdzv_conf=heartbeat_timeout=2 ./careful
 done
 wait_world 3
 first=$ROUND
@@ -63,7 +63,7 @@ same 1 "$(sed -n 's/.*instance=\([^ ]*\).*/\1/p' started | sort -u | wc -l)" \
 none_overlap
 open_gate
 for name in b c; do ends_with 0 $name; done
-has 'the rendezvous was taken over from a:29500 by 10.77.0.3:29500' c.err
+has 'the rendezvous was taken over from a:29500 by 10\.77\.0\.3:[0-9]* ' c.err
 kill_node a
 end_of a
 for name in a b c; do nothing_left $name; done

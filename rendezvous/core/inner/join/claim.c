@@ -38,24 +38,6 @@
 /* A run that was forgotten is kept for its nodes to come back. */
 #define KEPT_US (60 * MONO_S)
 
-bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j)
-{
-    if (r->limits.server[0] == '\0')
-        return false;
-    switch ((enum msg_failover)j->failover) {
-    case MSG_FAILOVER_AUTO:
-        /* A round without an epoch is of a server that has no failover, such as
-         * a daemon in whose place this launcher serves. */
-        return r->limits.embedded && j->nodes_max > 1 &&
-               (j->round == 0 || j->epoch > 0);
-    case MSG_FAILOVER_OFF:
-        return false;
-    case MSG_FAILOVER_ON:
-        return true;
-    }
-    DDP_WRONG("failover");
-}
-
 #define VIA_VOTER 31 /* of join.via: no address of the list */
 
 /* Each node tells all servers what it has accepted: so a second run would need
@@ -225,8 +207,8 @@ bool claim_join(struct rdzv *r,
 
 bool claim_is_foreign(const struct run *run, const struct msg_join *j)
 {
-    return run->failover && run_is_live(run) && run->instance[0] != '\0' &&
-           holds(j) && !msg_same_instance(j->instance, run->instance);
+    return run_is_live(run) && run->instance[0] != '\0' && holds(j) &&
+           !msg_same_instance(j->instance, run->instance);
 }
 
 bool claim_rejoin(struct rdzv *r,
@@ -280,9 +262,8 @@ void claim_forget(struct rdzv *r, struct run *run, const char *node)
     while (run->head >= 0)
         node_remove(r, &r->nodes[run->head]);
     run->instance[0] = '\0';
-    run->former = (struct former){.known = 0};
     run->round = (struct run_round){.number = 0};
-    run->recovery = (struct run_recovery){.roll_at_us = MONO_NEVER};
+    run->recovery = (struct run_recovery){.holes = 0};
     run->report = (struct run_report){.loss = {.node = ""}};
     budget_init(&run->budget, run->budget.max, run->budget.window_us,
                 run->budget.crash_loop);
@@ -447,8 +428,7 @@ static void take_voted(struct rdzv *r,
 {
     const struct claim *c = claim_of(r, n);
     if (v->answered_ms >= 0)
-        office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS,
-                            v->long_ms * MONO_MS);
+        office_hear_foreign(&run->office, r->now_us - v->answered_ms * MONO_MS);
     bool is_newer = take_newest(r, run, v, told);
     if (is_newer)
         run->takeover.born_us = r->now_us - c->join.instance_ms * MONO_MS;
@@ -539,7 +519,7 @@ static void take_last_vote(struct rdzv *r,
 {
     struct msg_voted v;
     struct told told;
-    office_hear_foreign(&run->office, heard_us, f->long_ms * MONO_MS);
+    office_hear_foreign(&run->office, heard_us);
     if (f->voters[0] == '\0' || !read_last_vote(run, f, &v, &told))
         return;
     (void)take_newest(r, run, &v, &told);
@@ -611,7 +591,7 @@ void claim_promise(struct rdzv *r,
 /* A voter has told by now what it accepted. */
 void claim_beat(struct run *run, const struct node *n)
 {
-    if (run->failover && run->state != RUN_CANDIDATE &&
+    if (run->state != RUN_CANDIDATE &&
         epoch_cmp(&n->epoch, &run->office.epoch) > 0)
         run->takeover.outbid = true;
 }

@@ -1,5 +1,5 @@
 /*
- * core/inner/join/claim: inside the rendezvous core: with failover, what nodes
+ * core/inner/join/claim: inside the rendezvous core: what nodes
  * say to a server that they do not obey (yet): which round they hold, which one
  * they accepted, which epoch they promised. It is noted; takeover.h acts by it.
  * Nothing outside rendezvous/core includes this.
@@ -8,9 +8,6 @@
 #define RENDEZVOUS_CORE_INNER_JOIN_CLAIM_H
 
 #include "rendezvous/core/inner/state/node.h"
-
-/* Whether a run that this join opens has failover. */
-bool claim_wants_failover(const struct rdzv *r, const struct msg_join *j);
 
 /* Whether a node that joins so may begin a run without any round: it came to
  * the first address of the list, or so many nodes are needed that two runs
@@ -21,7 +18,7 @@ bool claim_may_begin(const struct run *run, const struct msg_join *j);
  * this server ever had. */
 void claim_take_office(struct rdzv *r, struct run *run);
 
-/* A run with failover is opened: nobody is known to have it, so that this
+/* A run is opened: nobody is known to have it, so that this
  * server has. */
 void claim_open(struct rdzv *r, struct run *run);
 
@@ -32,7 +29,7 @@ bool claim_outdates(const struct run *run, const struct msg_join *j);
 /* It is: all nodes have to come again, and tell what they know. */
 void claim_forget(struct rdzv *r, struct run *run, const char *node);
 
-/* With failover: whether this agent's id tells it from others. False: it was
+/* Whether this agent's id tells it from others. False: it was
  * refused. `run` is NULL if it opens one. */
 bool claim_is_sound(struct rdzv *r,
                     const struct run *run,

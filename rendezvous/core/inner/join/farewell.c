@@ -130,8 +130,7 @@ close_hole(struct rdzv *r, struct run *run, const struct msg_farewell *said)
 
 static bool is_about(const struct run *run, const struct farewell *f)
 {
-    return run->failover && run_is_live(run) &&
-           strcmp(f->said.run, run->id) == 0;
+    return run_is_live(run) && strcmp(f->said.run, run->id) == 0;
 }
 
 void farewell_close_holes(struct rdzv *r, struct run *run)

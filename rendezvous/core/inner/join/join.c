@@ -1,8 +1,8 @@
 /*
  * Joining: what a node that comes is given. Which nodes are refused is in
  * join_check.c. A node that the server knows is told again what it must know;
- * one that it does not know may hold a round of a server that is no more, which
- * is then rebuilt (join_rebuild.c).
+ * one that it does not know may hold a round of a server that is no more: what
+ * it tells is noted until this server has the majority (claim.c).
  */
 #include "rendezvous/core/inner/join/join.h"
 
@@ -39,7 +39,7 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
     node_bind(r, n, ev->conn);
     node_begin_beats(n);
     note(r, NOTE_back, run, n->name, "%s", "");
-    if (run->failover && claim_rejoin(r, run, n, j))
+    if (claim_rejoin(r, run, n, j))
         return;
     join_tell_again(r, run, n, j);
 }
@@ -51,7 +51,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     struct node *n = node_new(r, run, ev);
     round_forget_refusal(run, j->name);
-    if (run->failover && claim_join(r, run, n, j))
+    if (claim_join(r, run, n, j))
         return;
     join_settle(r, run, n, j);
 }
@@ -73,11 +73,8 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                  .heartbeat_us = j->heartbeat_ms * MONO_MS,
                  .reconnect_us = j->reconnect_ms * MONO_MS,
                  .scale_us = j->scale_ms * MONO_MS,
-                 .failover = (enum msg_failover)j->failover,
                  .mpi = (enum msg_mpi)j->mpi},
-        .failover = claim_wants_failover(r, j),
         .opened_us = r->now_us,
-        .recovery = {.roll_at_us = MONO_NEVER},
         .head = -1,
         .tail = -1,
     };
@@ -92,8 +89,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
          run->conf.prog);
     phase_begin(r, run);
     round_gather(r, run);
-    if (run->failover)
-        claim_open(r, run);
+    claim_open(r, run);
     return run;
 }
 
@@ -112,7 +108,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     bool is_older = run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
                     run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
                     !join_is_younger(r, run, j);
-    if (is_older && run->failover) {
+    if (is_older) {
         /* The majority of its instance may be elsewhere: no word of ours is to
          * end it. */
         note(r, NOTE_refused, run, j->name,
@@ -120,14 +116,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, conn);
         return NULL;
     }
-    if (is_older && !join_is_news(r, run, j)) {
-        join_refuse(r, conn, j, DDP_E_CONFLICT,
-                    "run '%s' was started again while this node was absent: "
-                    "start ddprun on this node again",
-                    run->id);
-        return NULL;
-    }
-    if (claim_wants_failover(r, j) && !claim_is_sound(r, run, j, conn))
+    if (!claim_is_sound(r, run, j, conn))
         return NULL;
     if (!capacity_make(r, run)) {
         char limits[CAPACITY_TEXT_MAX];
@@ -143,89 +132,30 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 
 /* -- ends ------------------------------------------------------------------ */
 
-/* With failover, others may have gone on elsewhere. */
+/* Others may have gone on elsewhere. */
 static bool is_superseded(const struct run *run, const struct msg_join *j)
 {
-    return run->failover &&
-           (j->epoch > run->office.epoch.count || !run_end_is_known(run));
+    return j->epoch > run->office.epoch.count || !run_end_is_known(run);
 }
 
-/* The ended run whose result a straggler must get, also one of an instance that
- * gave way to it, or would have; others of the same id may have started and
- * ended since. */
+/* The ended run whose result a straggler must get; others of the same id may
+ * have started and ended since. */
 static const struct run *run_find_ended(const struct rdzv *r,
                                         const struct msg_join *j)
 {
-    const struct run *beside = NULL;
     if (j->instance[0] == '\0')
         return NULL;
-    const struct run *live = run_find(r, j->run);
-    bool lives = live != NULL && run_had_instance(live, j->instance);
     for (int i = 0; i < r->limits.runs_max; i++) {
         const struct run *run = &r->runs[i];
-        if (run->state == RUN_FREE || run->state != RUN_ENDED ||
-            strcmp(run->id, j->run) != 0 || is_superseded(run, j))
-            continue;
-        if (run_had_instance(run, j->instance))
+        if (run->state == RUN_ENDED && strcmp(run->id, j->run) == 0 &&
+            !is_superseded(run, j) &&
+            msg_same_instance(run->instance, j->instance))
             return run;
-        if (!lives && !run->failover && join_began_beside(r, run, j))
-            beside = run;
     }
-    return beside;
+    return NULL;
 }
 
-/* A run that ended elsewhere, to be kept for those that come; NULL: the
- * table is full. Nothing gives way for it: such an end may be made up. */
-static struct run *run_of_stragglers(struct rdzv *r, const struct msg_join *j)
-{
-    struct run *run = capacity_free_run(r);
-    if (run == NULL)
-        return NULL;
-    *run = (struct run){.state = RUN_GATHER,
-                        .born_us = MONO_NEVER,
-                        .opened_us = r->now_us,
-                        .head = -1,
-                        .tail = -1};
-    msg_set(run->id, j->run);
-    msg_set(run->instance, j->instance);
-    run->round.number = j->round;
-    phase_begin(r, run);
-    return run;
-}
-
-/*
- * A server before us said the end to this node, and was gone before all knew:
- * that end holds. What others of its instance may be here, or come, are told.
- * Who does not know all digits of the instance was no member, and ends nobody's
- * run but its own.
- */
-static void join_of_ended(struct rdzv *r, const struct msg_join *j, int conn)
-{
-    bool proven = msg_is_whole(j->instance);
-    struct run *run = run_find(r, j->run);
-    struct msg m = {.kind = MSG_KIND_end};
-    m.end = (struct msg_end){.status = j->end_status,
-                             .round = j->round,
-                             .restarts = j->restarts,
-                             .rank = -1,
-                             .local_rank = -1};
-    msg_set(m.end.instance, j->instance);
-    if (j->end_status != 0)
-        msg_set(m.end.text, "the run ended before the rendezvous was "
-                            "restarted; the reports of other nodes say why");
-    if (proven &&
-        (run == NULL || !msg_same_instance(run->instance, j->instance)))
-        run = run_of_stragglers(r, j);
-    if (proven && run != NULL) {
-        msg_set(run->instance,
-                j->instance); /* perhaps but its name was known */
-        run_end(r, run, &m.end);
-    }
-    reply_send(r, conn, &m);
-    reply_drop(r, conn);
-}
-
-/* With failover an agent hears who is in office before it believes an end. */
+/* An agent hears who is in office before it believes an end. */
 static void tell_end(struct rdzv *r,
                      const struct run *run,
                      const struct msg_end *end,
@@ -233,14 +163,14 @@ static void tell_end(struct rdzv *r,
 {
     struct msg m = {.kind = MSG_KIND_end, .end = *end};
     msg_set_name(m.end.instance, end->instance);
-    if (run->failover && run->office.epoch.count > 0)
+    if (run->office.epoch.count > 0)
         reply_office(r, run, conn);
     reply_send(r, conn, &m);
     reply_drop(r, conn);
 }
 
 /*
- * With failover the word of one node ends no run. If this server is in office,
+ * The word of one node ends no run. If this server is in office,
  * and the node obeyed no later one, the run goes on without the node, which may
  * go; of another instance nothing is known here. Else it is a claim as any.
  */
@@ -275,16 +205,9 @@ static bool forget_outdated(struct rdzv *r,
         bool is_here = known != NULL && known->run == i;
         if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0)
             continue;
-        if (run->failover && claim_outdates(run, j)) {
-            claim_forget(r, run, j->name);
-            forgot |= is_here;
-        }
-        if (run->failover || !join_outdates(run, j, is_here))
+        if (!claim_outdates(run, j))
             continue;
-        note(r, NOTE_outdated, run, j->name,
-             "it holds round %lld, which another server has sealed",
-             (long long)j->round);
-        run_forget(r, run);
+        claim_forget(r, run, j->name);
         forgot |= is_here;
     }
     return forgot;
@@ -315,16 +238,10 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
         tell_end(r, ended, &ended->end.msg, ev->conn);
         return;
     }
-    if (j->ended && !claim_wants_failover(r, j)) {
-        join_of_ended(r, j, ev->conn);
-        return;
-    }
     if (j->ended && join_of_void_end(r, j, ev->conn))
         return;
     struct run *run = run_for(r, ev);
     if (run == NULL)
         return;
-    if (!run->failover && join_is_news(r, run, j))
-        join_rebuild(r, run, j);
     join_new(r, run, ev);
 }

@@ -199,19 +199,6 @@ static const char *nodes_text(int64_t min, int64_t max, char text[48])
     return text;
 }
 
-static const char *failover_text(int64_t failover)
-{
-    switch ((enum msg_failover)failover) {
-    case MSG_FAILOVER_AUTO:
-        return "its default";
-    case MSG_FAILOVER_OFF:
-        return "0";
-    case MSG_FAILOVER_ON:
-        return "1";
-    }
-    DDP_WRONG("failover");
-}
-
 static const char *mpi_text(int64_t mpi)
 {
     switch ((enum msg_mpi)mpi) {
@@ -268,12 +255,6 @@ bool join_agrees(struct rdzv *r,
             "this node was started with --rdzv_backend=%s, run '%s' has %s; "
             "start all nodes with the same options",
             j->backend, run->id, run->conf.backend);
-    else if (j->failover != (int64_t)run->conf.failover)
-        join_refuse(r, conn, j, DDP_E_CONFLICT,
-                    "this node was started with failover=%s (--rdzv_conf), run "
-                    "'%s' has %s; start all nodes with the same options",
-                    failover_text(j->failover), run->id,
-                    failover_text((int64_t)run->conf.failover));
     else if (j->mpi != (int64_t)run->conf.mpi)
         join_refuse(r, conn, j, DDP_E_CONFLICT,
                     "this node serves --mpi=%s, run '%s' has %s; start all "

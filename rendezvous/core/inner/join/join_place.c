@@ -51,7 +51,6 @@ static void join_running(struct rdzv *r, struct run *run, struct node *n)
 void join_place(struct rdzv *r, struct run *run, struct node *n)
 {
     n->group_rank = -1;
-    round_call_roll(r, run);
     if (n->drained) {
         node_set_state(r, n, NODE_DRAINED);
         return;

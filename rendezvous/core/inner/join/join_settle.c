@@ -2,8 +2,8 @@
  * Happy path: the node waits, or becomes a spare (join_place.c).
  *
  * Failure modes: it holds the round that was rebuilt, and fills a hole of it;
- * it holds another one, and is told to stop that. With failover it gets here
- * only once this server is in office, and it has been asked to obey it.
+ * it holds another one, and is told to stop that. It gets here only once this
+ * server is in office, and it has been asked to obey it.
  */
 #include "rendezvous/core/inner/join/join_settle.h"
 
@@ -33,20 +33,17 @@ void join_settle(struct rdzv *r,
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
     bool member = may_run && join_is_hole(r, run, j);
     bool pending = run->office.pending; /* else it is asked with the others */
-    bool knows = run->recovery.rebuilt && join_is_of_instance(run, j);
+    /* A spare may have been told of a round that never was in force. */
+    bool knows = run->recovery.rebuilt && join_is_of_instance(run, j) &&
+                 j->round <= run->round.number;
     if (knows)
         join_restore(r, run, j);
-    n->came_ready = knows && j->state == MSG_STATE_READY;
     strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
-    /* A lease of the server before us, which ours may not reach in time. It
-     * granted none that is longer. */
+    /* A lease of the server before us, which ours may not reach in time. */
     if (may_run)
-        node_set_long_out(r, n, run->failover && run->office.long_us > 0);
-    if (may_run)
-        n->lease_until_us =
-            mono_after(r->now_us, mono_min(j->lease_ms * MONO_MS,
-                                           round_foreign_lease_us(run)) +
-                                      run->conf.heartbeat_us);
+        n->lease_until_us = mono_after(
+            r->now_us, mono_min(j->lease_ms * MONO_MS, run->conf.heartbeat_us) +
+                           run->conf.heartbeat_us);
     node_grant(r, n, n->beat_seq, n->beat_seq > 0 ? n->beat_heard : -1);
     if (member) {
         join_fill_hole(r, run, n, j);
@@ -54,10 +51,10 @@ void join_settle(struct rdzv *r,
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
         node_make_stale(r, n, j->round, "that round is over");
-        if (run->failover && !join_is_of_instance(run, j))
+        if (!join_is_of_instance(run, j))
             propose_say_voters(r, run, n); /* it has no vote any more */
     } else {
-        if (run->failover && !pending) /* where to go if this server is lost */
+        if (!pending) /* where to go if this server is lost */
             propose_say_voters(r, run, n);
         join_place(r, run, n);
     }
@@ -87,8 +84,7 @@ static void tell_running(struct rdzv *r,
                    "the others look for it",
                    MSG_AT_ONCE);
     } else {
-        if (run->failover)
-            propose_say_voters(r, run, n);
+        propose_say_voters(r, run, n);
         round_send_world(r, run, n);
     }
 }
@@ -123,8 +119,7 @@ void join_tell_again(struct rdzv *r,
     case NODE_WAITING:
     case NODE_SPARE:
     case NODE_QUARANTINED:
-        if (run->failover)
-            propose_say_voters(r, run, n);
+        propose_say_voters(r, run, n);
         round_send_waiting(r, run, n);
         round_try_seal(r, run);
         return;

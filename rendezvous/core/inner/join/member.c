@@ -285,8 +285,7 @@ void member_leave(struct rdzv *r,
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)
 {
-    office_bye(&run->office,
-               n->agent); /* without failover there are no votes */
+    office_bye(&run->office, n->agent);
     if (n->state != NODE_ENDING) {
         node_gone(r, n, "said bye");
         return;

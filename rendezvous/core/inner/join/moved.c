@@ -21,6 +21,7 @@
 #include "rendezvous/core/inner/join/moved.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
@@ -150,8 +151,7 @@ static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
 static bool has_run(const struct rdzv *r, const struct run *run)
 {
     return run->round.number > 0 &&
-           (!run->failover ||
-            office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
+           office_may_act(&run->office, r->now_us, run->conf.heartbeat_us);
 }
 
 /* Who may join has the token, or an option says that all hosts are trusted. */
@@ -170,8 +170,6 @@ static bool is_given_up(const struct rdzv *r,
     const char *instance = claims ? run->takeover.instance : run->instance;
     int64_t born = claims ? run->takeover.born_us : run->born_us;
     bool begun = run->round.number > 0;
-    if (!run->failover)
-        return false;
     if (instance[0] != '\0' && !msg_same_instance(instance, to->instance))
         return to->born_us < born &&
                (!begun || are_trusted(r) ||
@@ -189,7 +187,7 @@ static void tell_older(struct rdzv *r,
 {
     const struct moved_run *to = find(r, s->run);
     struct moved_run here = {.addr = ""};
-    if (run != NULL && run->failover && has_run(r, run)) {
+    if (run != NULL && has_run(r, run)) {
         here.epoch = run->office.epoch;
         here.born_us = run->born_us;
         msg_set(here.instance, run->instance);
@@ -240,7 +238,7 @@ static int count_looks(const struct rdzv *r, const char *run)
  * for that. */
 static bool leads(const struct rdzv *r, const struct run *run)
 {
-    return run != NULL && run->failover && run->office.state == OFFICE_HELD &&
+    return run != NULL && run->office.state == OFFICE_HELD &&
            (run->round.number == 0 || has_run(r, run));
 }
 
@@ -262,6 +260,20 @@ static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
     send_where(r, &to, count_looks(r, s->run), conn);
 }
 
+/* A server that has not seen the run names it, too: it may have many. */
+static void note_moved(struct rdzv *r,
+                       const struct run *run,
+                       const char *name,
+                       const struct moved_run *to)
+{
+    char text[sizeof(to->addr) + 40];
+    (void)snprintf(text, sizeof(text), "to %s, term %lld", to->addr, /* fits */
+                   (long long)to->epoch.count);
+    note_about(r, run,
+               &(struct note){
+                   .kind = NOTE_moved, .run = name, .node = "", .text = text});
+}
+
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_serves *s = &ev->msg->serves;
@@ -278,8 +290,7 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
     if (to == NULL)
         return;
     if (is_new)
-        note(r, NOTE_moved, run, "", "to %s, term %lld", to->addr,
-             (long long)to->epoch.count);
+        note_moved(r, run, s->run, to);
     if (run == NULL || !is_given_up(r, run, to))
         return;
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
@@ -320,8 +331,7 @@ bool moved_answer(struct rdzv *r, const struct msg_join *j, int conn)
 {
     struct moved_run *to = find(r, j->run);
     const struct run *run = run_find(r, j->run);
-    if (to == NULL || !claim_wants_failover(r, j) ||
-        (run != NULL && has_run(r, run)) || has_left(r, to, j))
+    if (to == NULL || (run != NULL && has_run(r, run)) || has_left(r, to, j))
         return false;
     send_there(r, to, conn);
     reply_drop(r, conn);

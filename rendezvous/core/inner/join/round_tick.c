@@ -21,11 +21,11 @@
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/inner/state/strikes.h"
 
-/* With failover others may go on elsewhere: without the voters this server ends
- * no run that has had a round. Its nodes give up by themselves. */
+/* Others may go on elsewhere: without the voters this server ends no run that
+ * has had a round. Its nodes give up by themselves. */
 static void give_up(struct rdzv *r, struct run *run)
 {
-    if (!run->failover || run->round.number == 0 ||
+    if (run->round.number == 0 ||
         office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
         round_end_by_timeout(r, run);
         return;
@@ -48,36 +48,6 @@ static void tick_gather(struct rdzv *r, struct run *run)
     if (r->now_us >= run->gather.notice_at_us && run->head >= 0)
         round_notify_waiting(r, run);
     round_try_seal(r, run);
-}
-
-/* No node is missing. But a node that did not hear of the round cannot be given
- * its place in it any more, so that another one begins at once. */
-static void tick_roll(struct rdzv *r, struct run *run)
-{
-    if (run->recovery.holes == 0 || r->now_us < run->recovery.roll_at_us)
-        return;
-    run->recovery.roll_at_us = MONO_NEVER;
-    if (!round_all_are_here(r, run))
-        return;
-    note(r, NOTE_back, run, "",
-         "all nodes are here; %d of them had not heard of the round",
-         run->recovery.holes);
-    run->recovery.holes = 0;
-    round_take_over(r, run);
-    round_over(r, run,
-               "some nodes had not heard of it when the rendezvous was lost",
-               MSG_AT_ONCE);
-    round_try_drained(r, run);
-}
-
-/* Too few members of it have come for this server to act. The run may be gone
- * then. */
-static void tick_minority(struct rdzv *r, struct run *run)
-{
-    if (r->now_us >= round_minority_until_us(run))
-        round_give_up(r, run);
-    else if (r->now_us >= run->recovery.notice_at_us)
-        round_notify_minority(r, run);
 }
 
 /* "2", "0 and 2"; their names are not known here. */
@@ -148,11 +118,6 @@ void round_tick(struct rdzv *r, struct run *run)
         return;
     case RUN_ACTIVE:
     case RUN_DRAIN:
-        tick_roll(r, run);
-        if (!run_is_ours(run)) {
-            tick_minority(r, run);
-            return;
-        }
         tick_holes(r, run);
         round_try_scale(r, run, "nodes join");
         return;
@@ -190,12 +155,8 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
 
 static int64_t active_deadline(const struct run *run)
 {
-    if (!run_is_ours(run))
-        return mono_min(
-            mono_min(round_minority_until_us(run), run->recovery.notice_at_us),
-            run->recovery.roll_at_us);
     if (run->recovery.holes > 0)
-        return mono_min(round_known_at_us(run), run->recovery.roll_at_us);
+        return round_known_at_us(run);
     return run->count[NODE_SPARE] > 0 && run_can_grow(run) ? run->scale_next_us
                                                            : MONO_NEVER;
 }

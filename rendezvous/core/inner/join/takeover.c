@@ -39,6 +39,35 @@
 
 /* -- what was claimed counts ----------------------------------------------- */
 
+/* It has accepted the newest round. */
+static bool has_accepted(const struct run *run, const struct claim *c)
+{
+    return c->voted && c->round == run->office.round &&
+           epoch_cmp(&c->epoch, &run->office.round_epoch) == 0;
+}
+
+/* Its place in the newest round, -1: none is known. It may not have been told
+ * of that: but where all members vote the order of voters is that of places. */
+static int place_of(const struct run *run, const struct claim *c)
+{
+    const struct voters *now = &run->office.sets[OFFICE_NOW];
+    if (has_accepted(run, c) && c->group_rank >= 0)
+        return c->group_rank;
+    return run->round.group_world == now->n ? voters_find(now, c->join.agent)
+                                            : -1;
+}
+
+/* Whether it never began the newest round, be it that it has not heard of it:
+ * it runs nothing, and obeys this server by now. */
+static bool has_not_begun(const struct run *run, const struct claim *c)
+{
+    const struct msg_join *j = &c->join;
+    bool idle = j->state == MSG_STATE_NONE || j->state == MSG_STATE_READY;
+    if (has_accepted(run, c))
+        return j->round != c->round || j->state == MSG_STATE_NONE;
+    return idle && place_of(run, c) >= 0;
+}
+
 /* As if it joined now. */
 static struct msg_join
 as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
@@ -47,13 +76,12 @@ as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
     int64_t ms = (r->now_us - c->at_us) / MONO_MS;
     j.instance_ms = mono_min(j.instance_ms + ms, AGE_MS_MAX);
     j.recent_ms = mono_min(j.recent_ms + ms, AGE_MS_MAX);
-    bool accepted = c->voted && c->round == run->office.round &&
-                    epoch_cmp(&c->epoch, &run->office.round_epoch) == 0;
-    if (accepted && (j.round != c->round || j.state == MSG_STATE_NONE)) {
-        j.round = c->round; /* it was not told to go */
-        j.group_rank = c->group_rank;
+    if (has_not_begun(run, c)) {
+        msg_set(j.instance, run->instance);
+        j.round = run->office.round;
+        j.group_rank = place_of(run, c);
         j.group_world = run->round.group_world;
-        j.state = c->group_rank >= 0 ? MSG_STATE_READY : MSG_STATE_NONE;
+        j.state = j.group_rank >= 0 ? MSG_STATE_READY : MSG_STATE_NONE;
         j.sure = 1;
     }
     return j;
@@ -183,6 +211,23 @@ static bool ended_before(const struct run *run)
            epoch_cmp(&run->takeover.end_epoch, &run->office.round_epoch) >= 0;
 }
 
+/* Members of an older instance than the one of which this server has the
+ * majority: theirs may be elsewhere, and no word of ours is to end it. */
+static void refuse_older(struct rdzv *r, struct run *run)
+{
+    for (int i = run->head, next; i >= 0; i = next) {
+        struct node *n = &r->nodes[i];
+        const struct msg_join *j = &claim_of(r, n)->join;
+        next = n->next;
+        if (j->state == MSG_STATE_NONE || j->round == 0 ||
+            join_is_of_instance(run, j) || join_is_younger(r, run, j))
+            continue;
+        note(r, NOTE_refused, run, n->name,
+             "it holds an older instance; connection closed");
+        node_remove(r, n);
+    }
+}
+
 /* A CANDIDATE is in office. */
 static void take_over(struct rdzv *r, struct run *run)
 {
@@ -196,8 +241,8 @@ static void take_over(struct rdzv *r, struct run *run)
     run->state = RUN_GATHER;
     round_gather(r, run);
     join_rebuild(r, run, &newest);
-    run->recovery.anchor = ANCHOR_HELD; /* a majority knows of no later one */
     join_restore(r, run, &newest);
+    refuse_older(r, run);
     if (ended_before(run)) {
         complete_end(r, run);
         return;
@@ -273,7 +318,7 @@ static void look_in_office(struct rdzv *r, struct run *run)
 void takeover_look(struct rdzv *r, struct run *run)
 {
     struct run_takeover *t = &run->takeover;
-    if (!run->failover || !run_is_live(run))
+    if (!run_is_live(run))
         return;
     if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
         release(r, run);

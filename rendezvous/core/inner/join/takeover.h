@@ -1,8 +1,7 @@
 /*
- * core/inner/join/takeover: inside the rendezvous core: with failover, what
- * follows from what nodes promised, accepted and claimed: the server asks for
- * promises, takes office, puts a round in force. Nothing outside
- * rendezvous/core includes this.
+ * core/inner/join/takeover: inside the rendezvous core: what follows from what
+ * nodes promised, accepted and claimed: the server asks for promises, takes
+ * office, puts a round in force. Nothing outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_TAKEOVER_H
 #define RENDEZVOUS_CORE_INNER_JOIN_TAKEOVER_H
@@ -10,7 +9,7 @@
 #include "rendezvous/core/inner/state/node.h"
 
 /* Does what has become possible by the step that was made. Called for each run
- * that the step touched; nothing if it has no failover. */
+ * that the step touched. */
 void takeover_look(struct rdzv *r, struct run *run);
 
 #endif

@@ -2,12 +2,11 @@
  * Orders of an operator: ddpctl's drain, end and go-on. Each comes on a
  * connection of its own, is carried out or refused at once, and answered.
  *
- * go-on is for a server that lacks voters, or members of a round that it
- * rebuilt (without failover). It is no proof: the operator answers for it that
- * those that are missing are dead. The others decide without them
+ * go-on is for a server that lacks voters. It is no proof: the operator answers
+ * for it that those that are missing are dead. The others decide without them
  * (office_give_up); leases that they may hold are waited for all the same.
- * Those that come after all count again. They
- * may know of epochs and rounds that nobody here knows of: both numbers leap.
+ * Those that come after all count again. They may know of epochs and rounds
+ * that nobody here knows of: both numbers leap.
  *
  * A node that is drained is not trusted to have heard of it: it is marked, and
  * told whenever it comes back (rejoin in join.c), until it says leave itself.
@@ -136,7 +135,7 @@ run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
     return NULL;
 }
 
-/* With failover: another server may have it, or none. */
+/* Another server may have it, or none. */
 static void refuse_without_majority(struct rdzv *r,
                                     const struct rdzv_event *ev,
                                     const struct run *run)
@@ -151,11 +150,10 @@ static void refuse_without_majority(struct rdzv *r,
 
 /* -- go-on ----------------------------------------------------------------- */
 
-/* Who would have to be here: with failover voters, else members of the round
- * that was rebuilt. */
+/* The voters, who would have to be here. */
 struct missing {
     int here, all;
-    const char *who, *plural;
+    const char *plural;
 };
 
 static bool is_anybody_here(const struct rdzv *r, const struct run *run)
@@ -169,17 +167,11 @@ static bool is_anybody_here(const struct rdzv *r, const struct run *run)
 /* False: nobody whose absence could be overruled. */
 static bool find_missing(const struct run *run, struct missing *m)
 {
-    const struct run_recovery *re = &run->recovery;
-    *m = run->failover
-             ? (struct missing){.here = office_count_here(&run->office),
-                                .all = run->office.sets[OFFICE_NOW].n,
-                                .who = "voter"}
-             : (struct missing){.here = run->round.group_world - re->holes,
-                                .all = run->round.group_world,
-                                .who = "node"};
+    const struct office *o = &run->office;
+    *m = (struct missing){.here = office_count_here(o),
+                          .all = o->sets[OFFICE_NOW].n};
     m->plural = m->all == 1 ? "" : "s";
-    return run->failover ? office_lacks_voters(&run->office)
-                         : !run_is_ours(run);
+    return office_lacks_voters(o);
 }
 
 /* The run that the order is about; NULL: refused. The nodes of a run without a
@@ -196,31 +188,24 @@ stuck_run(struct rdzv *r, const struct rdzv_event *ev, struct missing *m)
     }
     if (find_missing(run, m))
         return run;
-    if (m->all == 0 || (run->failover && run->office.round == 0))
+    if (m->all == 0 || run->office.round == 0)
         refuse(r, ev, run, DDP_E_USAGE,
                "run '%s' had no round yet that could go on; it begins when "
                "enough nodes are here",
                id);
     else
         refuse(r, ev, run, DDP_E_USAGE,
-               "run '%s' needs no such order: %d of its %d %s%s %s here, which "
-               "is enough",
-               id, m->here, m->all, m->who, m->plural,
-               m->here == 1 ? "is" : "are");
+               "run '%s' needs no such order: %d of its %d voter%s %s here, "
+               "which is enough",
+               id, m->here, m->all, m->plural, m->here == 1 ? "is" : "are");
     return NULL;
 }
 
 static void give_up(struct rdzv *r, struct run *run)
 {
     rdzv_touch(r, run);
-    run->takeover.leaps = true;
-    if (run->failover) {
-        office_give_up(&run->office);
-        run->takeover.ordered = true;
-        return;
-    }
-    run->recovery.base = run->round.group_world - run->recovery.holes;
-    round_take_over(r, run);
+    run->takeover.leaps = run->takeover.ordered = true;
+    office_give_up(&run->office);
 }
 
 /* What an order would do, for somebody who has to decide. */
@@ -232,11 +217,12 @@ static void describe_risk(const struct run *run,
     int gone = m->all - m->here;
     (void)snprintf(
         text, size, /* fits: 128 and some 260 */
-        "%d of the %d %s%s of run '%s' %s missing. If %s alive, the run goes "
+        "%d of the %d voter%s of run '%s' %s missing. If %s alive, the run "
+        "goes "
         "on "
         "in two places, and both write its snapshots. Make sure first that the "
         "missing nodes are dead, or end their launchers",
-        gone, m->all, m->who, m->plural, run->id, gone == 1 ? "is" : "are",
+        gone, m->all, m->plural, run->id, gone == 1 ? "is" : "are",
         gone == 1 ? "it is" : "they are");
 }
 
@@ -257,11 +243,11 @@ static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
     }
     (void)snprintf(
         text, sizeof(text), /* fits */
-        "run '%s' goes on with %d of its %d %s%s, once the leases of "
+        "run '%s' goes on with %d of its %d voter%s, once the leases of "
         "the others are over; those that come back are newcomers",
-        run->id, m.here, m.all, m.who, m.plural);
+        run->id, m.here, m.all, m.plural);
     note(r, NOTE_ordered, run, "",
-         "go-on with %d of %d %s%s, by ddpctl from %s", m.here, m.all, m.who,
+         "go-on with %d of %d voter%s, by ddpctl from %s", m.here, m.all,
          m.plural, ev->peer_addr);
     give_up(r, run);
     answer(r, ev->conn, text);
@@ -290,8 +276,7 @@ static void describe_end(
 static bool has_run(const struct rdzv *r, const struct run *run)
 {
     return run->state != RUN_CANDIDATE &&
-           (!run->failover ||
-            office_may_act(&run->office, r->now_us, run->conf.heartbeat_us));
+           office_may_act(&run->office, r->now_us, run->conf.heartbeat_us);
 }
 
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
@@ -584,8 +569,7 @@ void command_drain_asked(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     if (n->drained || n->state == NODE_CLAIMS || n->state == NODE_LEAVING ||
-        n->state == NODE_ENDING || n->state == NODE_ENDED ||
-        (n->hosts && !run->failover) || !is_spared(run, n))
+        n->state == NODE_ENDING || n->state == NODE_ENDED || !is_spared(run, n))
         return;
     note(r, NOTE_ordered, run, n->name, "drain, by its own check");
     n->drained = true;

@@ -19,8 +19,7 @@
 
 bool handover_is_ours(const struct rdzv *r, const struct node *n)
 {
-    return r->limits.embedded && r->runs[n->run].failover && n->hosts &&
-           n->local;
+    return r->limits.embedded && n->hosts && n->local;
 }
 
 void handover_begin(struct rdzv *r, struct node *n)

@@ -1,6 +1,6 @@
 /*
  * core/inner/round/handover: inside the rendezvous core: the launcher that this
- * server belongs to leaves a run with failover, and the server ends with it. A
+ * server belongs to leaves a run, and the server ends with it. A
  * server that ends while a round is proposed leaves the others in doubt of it
  * for a lease; one of two nodes, for good. So the launcher stays until nothing
  * is on its way. Nothing outside rendezvous/core includes this.

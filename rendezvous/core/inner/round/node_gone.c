@@ -19,7 +19,6 @@
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
 #include "rendezvous/core/inner/round/round_end.h"
-#include "rendezvous/core/inner/round/round_roll.h"
 #include "rendezvous/core/inner/round/round_seal.h"
 #include "rendezvous/core/inner/state/run.h"
 
@@ -122,8 +121,6 @@ void node_left(struct rdzv *r, struct node *n)
 
 void node_expired(struct rdzv *r, struct node *n)
 {
-    if (round_reopen_hole(r, n))
-        return;
     phase_lost(&r->runs[n->run], n);
     node_gone(r, n, "is silent: its lease is over");
 }
@@ -131,8 +128,6 @@ void node_expired(struct rdzv *r, struct node *n)
 void node_broke_off(struct rdzv *r, struct node *n)
 {
     node_unbind(r, n);
-    if (round_reopen_hole(r, n))
-        return;
     /* A node that is in no round is not waited for. But one that was told to go
      * must not come back as if it had not been. */
     if (!node_in_round(n) && n->group_rank < 0 && n->state != NODE_ENDED &&

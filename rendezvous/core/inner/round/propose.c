@@ -146,8 +146,7 @@ static void ask_voters(struct rdzv *r, struct run *run)
 /* Be it as a spare of that round: too few of the others may be here. */
 void propose_ask(struct rdzv *r, struct run *run, const struct node *n)
 {
-    if (run->failover && run->office.pending &&
-        office_vote(&run->office, n->agent) != NULL)
+    if (run->office.pending && office_vote(&run->office, n->agent) != NULL)
         propose_say_voters(r, run, n);
 }
 

@@ -1,5 +1,5 @@
 /*
- * core/inner/round/propose: inside the rendezvous core: with failover, a round
+ * core/inner/round/propose: inside the rendezvous core: a round
  * is sealed in two steps: it is proposed to its voters and to those of the last
  * one (RUN_PENDING), and in force once enough have accepted it (office.h).
  * Nothing outside rendezvous/core includes this.

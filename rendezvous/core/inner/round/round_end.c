@@ -149,24 +149,6 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
 
 /* -- too few nodes --------------------------------------------------------- */
 
-void round_give_up(struct rdzv *r, struct run *run)
-{
-    struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_LOST};
-    int base = run->recovery.base;
-    (void)snprintf(
-        m.refused.text, sizeof(m.refused.text), /* fits */
-        "it was restarted, and only %d of %d node%s of round %lld came back to "
-        "it in %lld s; it goes on with more than half only, because another "
-        "rendezvous may have the others: start the job again",
-        run->round.group_world - run->recovery.holes, base,
-        base == 1 ? "" : "s", (long long)run->round.number,
-        (long long)((r->now_us - run->recovery.rebuilt_at_us) / MONO_S));
-    note(r, NOTE_ended, run, "", "given up: %s", m.refused.text);
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        reply_node(r, &r->nodes[i], &m);
-    run_forget(r, run);
-}
-
 void round_end_by_timeout(struct rdzv *r, struct run *run)
 {
     struct msg_end end = {

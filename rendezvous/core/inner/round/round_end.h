@@ -15,11 +15,6 @@ void round_try_done(struct rdzv *r, struct run *run);
  * has a status of its own, since starting such a job again is useless. */
 void round_end_by_failure(struct rdzv *r, struct run *run, bool loop);
 
-/* Too few members of a rebuilt round came back in time. Another server may have
- * the others, so that the run has not ended: those that are here are refused,
- * and the run is forgotten. */
-void round_give_up(struct rdzv *r, struct run *run);
-
 /* Too few nodes came in time for the next round. */
 void round_end_by_timeout(struct rdzv *r, struct run *run);
 

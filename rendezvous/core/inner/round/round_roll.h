@@ -9,9 +9,6 @@
 
 #include "rendezvous/core/inner/state/node.h"
 
-/* So long after a server began, a lease of one before it may still be out. */
-int64_t round_foreign_lease_us(const struct run *run);
-
 /* From when on the next round may be sealed, if the last one was sealed by
  * another server; in the past if it was not. */
 int64_t round_known_at_us(const struct run *run);
@@ -25,23 +22,5 @@ bool round_awaits_leave(const struct rdzv *r, const struct run *run);
 void round_open_holes(struct rdzv *r, const struct run *run);
 void round_fill_hole(struct rdzv *r, struct run *run, int group_rank);
 bool round_is_taken(const struct rdzv *r, const struct run *run, int rank);
-
-/*
- * A member that went before enough had come (run_is_ours), and of which nothing
- * proves that it is dead: it may be at another server, or come again. Removes
- * it, so that its place is a hole as before; nothing was granted to it here.
- * False: that is not so, and nothing was done.
- */
-bool round_reopen_hole(struct rdzv *r, struct node *n);
-
-/* When the server gives up to wait for enough members. */
-int64_t round_minority_until_us(const struct run *run);
-
-/* A node has come while others of the rebuilt round are missing: sees soon
- * whether it is they. */
-void round_call_roll(const struct rdzv *r, struct run *run);
-
-/* Whether it is they: nobody is missing, as the round's roll tells. */
-bool round_all_are_here(const struct rdzv *r, const struct run *run);
 
 #endif

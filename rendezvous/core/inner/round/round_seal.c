@@ -151,22 +151,14 @@ static void make_spares(struct rdzv *r, struct run *run)
 }
 
 /*
- * Numbers are never used twice. If the server before us may have sealed one
- * more round than anybody here knows, its number is left out, and so for each
- * join of a member since the round that it knows, which may have been to a
- * server of its own; if it may have sealed any, this is another instance. That
- * goes on counting all the same, and leaves out those of other instances whose
- * nodes are here: `ready` and `failed` that are under way bear the number
+ * Numbers are never used twice, nor are those of rounds of other instances
+ * whose nodes are here: `ready` and `failed` that are under way bear the number
  * alone. After an operator has given nodes up nobody knows how far those came.
  */
 #define ROUND_LEAP 1000
 static void number_round(struct run *run)
 {
-    bool skip = run->recovery.rebuilt && run->recovery.anchor != ANCHOR_HELD;
-    if (run->recovery.rebuilt && run->recovery.anchor == ANCHOR_NONE)
-        run_leave_instance(run);
-    int before = run->recovery.joins > 1 ? run->recovery.joins : 1;
-    run->round.number += skip ? 1 + before : 1;
+    run->round.number++;
     if (run->round.number <= run->recovery.passed)
         run->round.number = run->recovery.passed + 1;
     run->round.number += run->takeover.leaps ? ROUND_LEAP : 0;
@@ -178,13 +170,11 @@ static void number_round(struct run *run)
 static void seal(struct rdzv *r, struct run *run)
 {
     int n_members = pick_members(r, run);
-    int ignored;
     run->round.world_size =
-        ranks_assign(r->places, r->scratch, n_members, &ignored);
+        ranks_assign(r->places, r->scratch, n_members, NULL);
     run->round.group_world = n_members;
-    run->round.roll = 0;
     number_round(run);
-    run->round.confirmed = run->round.knowing = 0;
+    run->round.confirmed = 0;
     run->gather.seal_at_us = MONO_NEVER;
     run->recovery.holes = 0;
     round_begin(r, run);
@@ -192,26 +182,12 @@ static void seal(struct rdzv *r, struct run *run)
     find_master(r, run, n_members);
     for (int i = 0; i < n_members; i++) {
         struct node *n = take_ranks(r, &r->places[i]);
-        n->confirmed = n->knows_long = false;
+        n->confirmed = false;
         n->pace = (struct pace){.steps = 0};
-        if (!run->failover)
-            run->round.roll = (run->round.roll + n->roll) & ROLL_MASK;
-        node_set_state(r, n, run->failover ? NODE_PENDING : NODE_RUNNING);
+        node_set_state(r, n, NODE_PENDING);
     }
-    if (run->failover) {
-        make_spares(r, run);
-        propose_round(r, run, n_members);
-        return;
-    }
-    run->state = RUN_ACTIVE;
-    phase_look(r, run); /* the sums up to this round go out with it */
-    note(r, NOTE_sealed, run, "", "%d node%s, world %d, master %s:%d%s",
-         n_members, n_members == 1 ? "" : "s", run->round.world_size,
-         run->round.master_addr, run->round.master_port,
-         ignored > 0 ? "; a --node_rank could not be given" : "");
-    for (int i = 0; i < n_members; i++)
-        round_send_world(r, run, &r->nodes[r->places[i].id]);
     make_spares(r, run);
+    propose_round(r, run, n_members);
 }
 
 /* Whether a node that waits is due to be counted as lost: its tick comes first,
@@ -241,7 +217,7 @@ static bool all_are_leased(const struct rdzv *r, const struct run *run)
 }
 
 /*
- * Calm, with failover: a server that could not act (all cables were dead) and
+ * Calm: a server that could not act (all cables were dead) and
  * can again, or takes office after such an outage, has but half of the voters,
  * and leases that are over. It grants first, and waits for the others, for at
  * most a lease: else each of them would cost a round of its own.
@@ -259,12 +235,12 @@ static bool is_calm(const struct rdzv *r, struct run *run)
         return true;
     bool all_can_come = run->count[NODE_STALE] == 0 /* soon ready */ &&
                         office_all_are_here(&run->office);
-    return (all_can_come || r->now_us >= run->takeover.calm_us) &&
-           all_are_leased(r, run);
+    return r->now_us >= run->takeover.calm_us ||
+           (all_can_come && all_are_leased(r, run));
 }
 
 /*
- * With failover: whether half of the voters vouch for what this server does, so
+ * Whether half of the voters vouch for what this server does, so
  * that a round may be proposed. If the newest round may not have been in force,
  * its voters have to say first that it is.
  */
@@ -285,7 +261,7 @@ static bool may_propose(struct rdzv *r, struct run *run)
 static bool cannot_act(const struct rdzv *r, const struct run *run)
 {
     const struct office *o = &run->office;
-    return run->failover && o->state == OFFICE_HELD && o->round > 0 &&
+    return o->state == OFFICE_HELD && o->round > 0 &&
            !office_may_act(o, r->now_us, run->conf.heartbeat_us);
 }
 
@@ -295,8 +271,8 @@ static bool cannot_act(const struct rdzv *r, const struct run *run)
 static int64_t last_call_ends_us(const struct rdzv *r, const struct run *run)
 {
     int64_t at_us = mono_after(r->now_us, run->conf.last_call_us);
-    int64_t told_us = mono_after(r->began_us, run->conf.heartbeat_us);
-    return run->failover && told_us > at_us ? told_us : at_us;
+    int64_t told_us = mono_after(r->limits.began_us, run->conf.heartbeat_us);
+    return told_us > at_us ? told_us : at_us;
 }
 
 void round_try_seal(struct rdzv *r, struct run *run)
@@ -306,7 +282,7 @@ void round_try_seal(struct rdzv *r, struct run *run)
     if (run->state != RUN_GATHER || run->absent > 0 ||
         r->now_us < round_known_at_us(run) || round_awaits_leave(r, run))
         return;
-    run->takeover.blocked = run->failover && !may_propose(r, run);
+    run->takeover.blocked = !may_propose(r, run);
     if (run->takeover.blocked)
         return;
     strikes_recall(r, run);

@@ -1,6 +1,6 @@
 /*
  * What a node is told carries, besides its place, what the next server must
- * know: restarts, strikes, the roll, the age of the instance. The members are
+ * know: restarts, strikes, the age of the instance. The members are
  * the server's memory; each returns these with its next join.
  */
 #include "rendezvous/core/inner/round/round_tell.h"
@@ -100,8 +100,6 @@ static int64_t instance_ms(const struct rdzv *r, const struct run *run)
 static void fill_fence(const struct run *run, struct msg_world *w)
 {
     const struct office *o = &run->office;
-    if (!run->failover)
-        return;
     w->pending = run->state == RUN_PENDING;
     const struct epoch *epoch = w->pending ? &o->epoch : &o->round_epoch;
     w->epoch = epoch->count;
@@ -124,7 +122,6 @@ void round_send_world(struct rdzv *r,
     msg_set(m.world.spent, run->round.sums);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->round.group_world;
-    m.world.roll = run->round.roll;
     m.world.base_rank = n->base_rank;
     m.world.world_size = run->round.world_size;
     m.world.role_rank = n->role_rank;
@@ -165,15 +162,6 @@ void round_list_waiting(const struct rdzv *r,
     }
 }
 
-/* Of the last round, between two rounds. */
-static int count_members_left(const struct rdzv *r, const struct run *run)
-{
-    int n = 0;
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        n += r->nodes[i].group_rank >= 0;
-    return n;
-}
-
 static void
 fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
 {
@@ -187,12 +175,10 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     m->waiting.max = run->conf.nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
     m->waiting.since_ms = mono_ms_until(run->gather.since_us, r->now_us);
-    m->waiting.over = run->state == RUN_GATHER && run->round.number > 0;
-    m->waiting.rest = m->waiting.over ? count_members_left(r, run) : 0;
     m->waiting.round = run->round.number;
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
-    if (run->failover && office_lacks_voters(&run->office)) {
+    if (office_lacks_voters(&run->office)) {
         m->waiting.voters = run->office.sets[OFFICE_NOW].n;
         m->waiting.voters_here = office_count_here(&run->office);
     }
@@ -221,7 +207,6 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.struck = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);
         m.waiting.group_world = run->round.group_world;
-        m.waiting.roll = run->round.roll;
         m.waiting.restarts = round_restarts_before(run);
         m.waiting.recent = recent(r, run);
         m.waiting.scales = run_can_grow(run);
@@ -229,34 +214,6 @@ void round_send_waiting(struct rdzv *r,
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
     reply_waiting(r, run, n, &m);
-}
-
-/* -- after a restart of the server ----------------------------------------- */
-
-void round_take_over(struct rdzv *r, struct run *run)
-{
-    if (run->failover)
-        return; /* it is in office already */
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].conn >= 0)
-            node_grant(r, &r->nodes[i], r->nodes[i].beat_seq, -1);
-}
-
-void round_notify_minority(struct rdzv *r, struct run *run)
-{
-    struct msg m;
-    fill_waiting(r, run, &m);
-    run->recovery.notice_at_us = mono_after(r->now_us, NOTICE_EVERY_US);
-    m.waiting.needed = run->recovery.base / 2 + 1;
-    m.waiting.back = run->round.group_world - run->recovery.holes;
-    m.waiting.left_ms = mono_ms_until(r->now_us, round_minority_until_us(run));
-    for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (r->nodes[i].state == NODE_WAITING ||
-            r->nodes[i].state == NODE_SPARE)
-            reply_waiting(r, run, &r->nodes[i], &m);
-    note(r, NOTE_waiting, run, "",
-         "too few nodes of the round are back (%lld, needed: %lld)",
-         (long long)m.waiting.back, (long long)m.waiting.needed);
 }
 
 /* -- who was refused ------------------------------------------------------- */

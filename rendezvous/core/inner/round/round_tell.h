@@ -21,13 +21,6 @@ void round_send_waiting(struct rdzv *r,
 /* Tells all that wait, and people, who is there; and when to do so again. */
 void round_notify_waiting(struct rdzv *r, struct run *run);
 
-/* More than half of the members of a rebuilt round are here: from now on they
- * have leases, the first one at once. */
-void round_take_over(struct rdzv *r, struct run *run);
-
-/* Too few are: tells those that wait, and people. */
-void round_notify_minority(struct rdzv *r, struct run *run);
-
 /* A node was refused while others wait for it: they are told which one and why,
  * soon, and with each notice until it comes or the round is sealed. `why` is
  * what that node is told. */

@@ -53,19 +53,6 @@ static uint32_t hash_id(const struct rdzv *r, const char *id)
     return h & (r->n_buckets - 1);
 }
 
-/* FNV-1a of 64 bits, cut to what JSON keeps. Mixed well at the end: of ids that
- * are alike, plain FNV has sums that are alike. It is no secret, since a node
- * that may join may lie about all else as well. */
-static int64_t roll_of(const char *id)
-{
-    uint64_t h = UINT64_C(14695981039346656037);
-    for (; *id != '\0'; id++)
-        h = (h ^ (unsigned char)*id) * UINT64_C(1099511628211);
-    for (int i = 0; i < 3; i++)
-        h = (h ^ h >> 29) * UINT64_C(0x9e3779b97f4a7c15);
-    return (int64_t)(h >> 12 & (uint64_t)ROLL_MASK);
-}
-
 struct node *node_find(const struct rdzv *r, const char *run, const char *agent)
 {
     int i = r->buckets[hash_id(r, agent)];
@@ -126,7 +113,6 @@ void node_bind(struct rdzv *r, struct node *n, int conn)
     rdzv_touch(r, &r->runs[n->run]);
     n->conn = conn;
     n->heard_us = r->now_us;
-    n->named = false;
     r->conn_node[conn] = node_index(r, n);
 }
 
@@ -141,8 +127,7 @@ void node_unbind(struct rdzv *r, struct node *n)
     if (n->conn < 0)
         return;
     node_clear_bye(r, n); /* who is away is not waited for */
-    if (r->runs[n->run].failover)
-        office_away(&r->runs[n->run].office, n->agent);
+    office_away(&r->runs[n->run].office, n->agent);
     r->conn_node[n->conn] = -1;
     n->conn = -1;
     n->away_us = r->now_us;
@@ -187,7 +172,6 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     };
     node_begin_beats(n);
     msg_set(n->agent, j->agent);
-    n->roll = roll_of(n->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
     msg_set(n->place, j->place);
@@ -210,14 +194,11 @@ void node_remove(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
     int i = node_index(r, n);
-    node_take_long_out(r, n, false);
-    node_set_long_out(r, n, false);
     if (n->conn >= 0)
         reply_drop(r, n->conn);
     else
         run->absent--;
-    if (run->failover)
-        office_away(&run->office, n->agent);
+    office_away(&run->office, n->agent);
     run->takeover.changed |= n->state == NODE_CLAIMS;
     int *link = &r->buckets[hash_id(r, n->agent)];
     while (*link != i)
@@ -233,96 +214,13 @@ void node_remove(struct rdzv *r, struct node *n)
 
 /* -- leases --------------------------------------------------------------- */
 
-/*
- * If the run could not go on without this node, the server promises to wait
- * for it as long as the node itself would: so a silent server stops no job
- * that nobody could continue. A later server without memory must be able to
- * tell, from what a member reports, what leases can be out (round_known_at_us):
- * so only the size of the round decides, apart from spares, and none is given
- * before all members have said that they hold the round.
- */
-static bool needs_all(const struct run *run)
-{
-    return run->state == RUN_ACTIVE &&
-           run->round.group_world <= run->conf.nodes_min &&
-           run->count[NODE_SPARE] + run->count[NODE_QUARANTINED] == 0 &&
-           run->round.confirmed >= run->round.group_world &&
-           run->conf.reconnect_us > run->conf.heartbeat_us;
-}
-
-static bool is_long(const struct run *run, const struct node *n)
-{
-    return n->state == NODE_RUNNING && needs_all(run);
-}
-
-bool node_is_owed(const struct rdzv *r, const struct node *n)
-{
-    const struct run *run = &r->runs[n->run];
-    return r->ending && !run->failover && run->state == RUN_ACTIVE &&
-           n->state == NODE_RUNNING && n->conn >= 0 && !n->parted &&
-           run->conf.reconnect_us > run->conf.heartbeat_us;
-}
-
-/* Whether the answer to it may be its last lease (last_lease.c). */
-static bool is_last(const struct rdzv *r, const struct node *n)
-{
-    const struct run *run = &r->runs[n->run];
-    return node_is_owed(r, n) && n->knows_long &&
-           run->round.confirmed >= run->round.group_world &&
-           2 * run->round.knowing >= run->round.group_world;
-}
-
 void node_begin_beats(struct node *n)
 {
-    n->short_seq = -1;
     n->beat_seq = 0;
     n->beat_heard = -1;
     for (int i = 0; i < NODE_SENT; i++)
         n->sent[i].seq = -1;
 }
-
-/* Without failover 0 is no grant: the server is there. */
-static void
-send_lease(struct rdzv *r, struct node *n, int64_t seq, int64_t grant_us)
-{
-    const struct run *run = &r->runs[n->run];
-    struct msg m = {.kind = MSG_KIND_lease};
-    m.lease.seq = seq;
-    m.lease.grant_ms = grant_us / MONO_MS;
-    m.lease.long_ms = run->office.long_us / MONO_MS;
-    if (grant_us > 0 && !n->named)
-        msg_set(m.lease.server, r->id);
-    n->named |= grant_us > 0;
-    if (n->owed_sums)
-        msg_set(m.lease.spent, run->round.sums);
-    n->owed_sums = false;
-    m.lease.long_out =
-        !run->failover &&
-        (r->ending || (run->recovery.holes > 0 && run->recovery.long_out));
-    reply_node(r, n, &m);
-}
-
-/* Its loss is not believed before. */
-static void
-extend_lease(struct rdzv *r, struct node *n, int64_t until_us, bool all_short)
-{
-    if (all_short || until_us > n->lease_until_us)
-        n->lease_until_us = until_us;
-    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
-}
-
-/* It is granted a lease of that length. Whether no long one is out any more:
- * the agent has said that it got a short one since. */
-static bool note_length(struct node *n, bool longer, int64_t seq, int64_t heard)
-{
-    if (longer)
-        n->short_seq = -1;
-    else if (n->short_seq < 0)
-        n->short_seq = seq;
-    return n->short_seq >= 0 && heard >= n->short_seq;
-}
-
-/* -- leases, with failover ------------------------------------------------- */
 
 void node_ask(struct rdzv *r, const struct node *n)
 {
@@ -353,47 +251,36 @@ static int64_t sent_us(const struct node *n, int64_t seq)
                : OFFICE_NO_ECHO;
 }
 
-void node_set_long_out(struct rdzv *r, struct node *n, bool long_out)
+/* Whether it may be told so by this server: not of a node that obeys another
+ * one, nor of one whose round may run elsewhere without it. */
+static bool may_grant(const struct run *run, const struct node *n)
 {
-    if (n->long_out == long_out)
-        return;
-    n->long_out = long_out;
-    r->runs[n->run].long_out += long_out ? 1 : -1;
-}
-
-/* Who takes office waits for the longest lease that it hears of. So once a
- * spare came, each member got a short one in place of its long one, and nobody
- * is missing who may hold one of an earlier server, that is told no more. */
-static void try_retract_long(struct run *run)
-{
-    struct office *o = &run->office;
-    if (o->long_us > 0 && run->long_out == 0 && o->state == OFFICE_HELD &&
-        office_is_confirmed(o) && run->recovery.holes == 0 && !needs_all(run))
-        office_retract_long(o);
+    return epoch_cmp(&n->epoch, &run->office.epoch) <= 0 &&
+           run->office.state == OFFICE_HELD && n->state != NODE_CLAIMS &&
+           n->state != NODE_STALE;
 }
 
 /*
- * As below, but no lease goes beyond what half of the voters vouch for. If none
- * can be given the node is asked for its promise instead, which is an echo,
- * too.
+ * The server counts from when it processed the beat, the agent from when it
+ * sent it, and the agent is granted less by a fifth, which is its time to kill.
+ * No lease goes beyond what half of the voters vouch for. If none can be given
+ * the node is asked for its promise instead, which is an echo, too.
  */
-static void grant_by_voters(
-    struct rdzv *r, struct run *run, struct node *n, int64_t seq, int64_t heard)
+void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
+    struct run *run = &r->runs[n->run];
     struct office *o = &run->office;
-    bool obeys = epoch_cmp(&n->epoch, &o->epoch) <= 0;
+    int64_t lease_us = run->conf.heartbeat_us;
+    n->heard_us = r->now_us;
     n->beat_seq = seq;
     n->beat_heard = heard;
     if (epoch_cmp(&n->epoch, &o->epoch) == 0)
         office_echo(o, n->agent, sent_us(n, heard));
-    int64_t lease_us = run->conf.heartbeat_us;
-    bool all_short = note_length(n, false, seq, heard);
-    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
-    if (all_short)
-        node_set_long_out(r, n, false);
-    try_retract_long(run);
-    if (!obeys || o->state != OFFICE_HELD || n->state == NODE_CLAIMS ||
-        n->state == NODE_STALE) /* whose round may run elsewhere without it */
+    int64_t until_us = mono_after(r->now_us, lease_us);
+    if (until_us > n->lease_until_us) /* its loss is not believed before */
+        n->lease_until_us = until_us;
+    r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
+    if (!may_grant(run, n))
         return;
     int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
     int64_t grant_us = left_us - lease_us / 5;
@@ -406,35 +293,12 @@ static void grant_by_voters(
     n->sent[seq % NODE_SENT].at_us = r->now_us;
     if (seq > 0) /* the answer to a beat */
         n->told_us = mono_after(r->now_us, grant_us);
-    send_lease(r, n, seq, grant_us);
-}
-
-/* -- leases, without ------------------------------------------------------- */
-
-/*
- * The server counts from when it processed the beat, the agent from when it
- * sent it, and the agent is granted less by a fifth, which is its time to kill.
- * The agent goes by the newest grant it got; so an earlier, longer one is void
- * once it said that it got a short one, and is honoured until then. A server
- * that may not act yet (run_is_ours) waits as long, and grants nothing.
- */
-void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
-{
-    struct run *run = &r->runs[n->run];
-    n->heard_us = r->now_us;
-    if (run->failover) {
-        grant_by_voters(r, run, n, seq, heard);
-        return;
-    }
-    n->parted |= is_last(r, n);
-    bool grants = run_is_ours(run);
-    bool longer = grants && (is_long(run, n) || n->parted);
-    int64_t lease_us = longer ? run->conf.reconnect_us : run->conf.heartbeat_us;
-    bool all_short = grants ? note_length(n, longer, seq, heard)
-                            : n->short_seq >= 0 && heard >= n->short_seq;
-    extend_lease(r, n, mono_after(r->now_us, lease_us), all_short);
-    n->beat_seq = seq;
-    send_lease(r, n, seq, grants ? lease_us - lease_us / 5 : 0);
+    struct msg m = {.kind = MSG_KIND_lease,
+                    .lease = {.seq = seq, .grant_ms = grant_us / MONO_MS}};
+    if (n->owed_sums)
+        msg_set(m.lease.spent, run->round.sums);
+    n->owed_sums = false;
+    reply_node(r, n, &m);
 }
 
 void node_confirm(struct rdzv *r, struct node *n, int64_t round)
@@ -444,14 +308,6 @@ void node_confirm(struct rdzv *r, struct node *n, int64_t round)
         return;
     n->confirmed = true;
     run->round.confirmed++;
-}
-
-void node_take_long_out(struct rdzv *r, struct node *n, bool knows)
-{
-    if (n->knows_long == knows || !node_in_round(n))
-        return;
-    n->knows_long = knows;
-    r->runs[n->run].round.knowing += knows ? 1 : -1;
 }
 
 void node_cut_lease(struct rdzv *r, struct node *n, int64_t lease_us)

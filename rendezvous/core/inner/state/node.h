@@ -18,8 +18,8 @@ struct run;
 
 enum node_state {
     NODE_FREE,    /* a slot that no node uses */
-    NODE_CLAIMS,  /* with failover: it came to a server that it does not obey
-                     (yet); what it said is noted (struct claim) */
+    NODE_CLAIMS,  /* it came to a server that it does not obey (yet); what it
+                     said is noted (struct claim) */
     NODE_WAITING, /* wants a place in the next round; runs no workers */
     NODE_SPARE,   /* the same, beside a round that runs: it is full, or will
                      be made larger when --scale_interval is over */
@@ -69,29 +69,18 @@ struct node {
     int64_t heard_us;       /* its last join or beat */
     int64_t lease_until_us; /* the longest grant that may still be out */
     bool confirmed;         /* it said that it holds the round of run->round */
-    bool knows_long; /* ... and that leases of reconnect_ms may be out in it */
-    bool parted;     /* it has had its last lease of this server */
-    bool long_out;   /* with failover: it may hold a long lease */
-    bool named;      /* it was told the id of this server on its connection */
-    int64_t short_seq;            /* grants from this one on were short; -1: the
-                                     last one was long */
     int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;          /* STALE: the one that it was told to stop */
-    /* With failover: */
-    struct epoch epoch; /* the highest that it promised to obey */
-    bool local;         /* it is on our host, as its address tells */
-    bool moved;         /* the others reach it elsewhere since it was back */
-    bool untold;        /* it came back while it obeyed another server: must be
-                           told its state once it obeys us */
-    int64_t told_us;    /* how far the newest lease goes that it was told of */
+    struct epoch epoch;           /* the highest that it promised to obey */
+    bool local;                   /* it is on our host, as its address tells */
+    bool moved;      /* the others reach it elsewhere since it was back */
+    bool untold;     /* it came back while it obeyed another server: must be
+                        told its state once it obeys us */
+    int64_t told_us; /* how far the newest lease goes that it was told of */
     int64_t beat_seq, beat_heard; /* its last beat on this connection */
     struct {
         int64_t seq, at_us;
     } sent[NODE_SENT]; /* its last leases on this connection */
-    int64_t roll;      /* what stands for it in the roll of a round */
-    bool came_ready;   /* it had been in a round of the run's instance when
-                          it came, and was ready for the next one */
-    bool sure_ready;   /* ... of the round of run->round, and sure of that */
     /* Its place in the round of run->round; group_rank -1: not in it. */
     int group_rank;
     int base_rank;
@@ -137,15 +126,12 @@ void node_unbind(struct rdzv *r, struct node *n);
 /* It counts its beats from 0 on each connection. */
 void node_begin_beats(struct node *n);
 
-/* With failover: asks for its promise, unless it obeys another server, or was
+/* Asks for its promise, unless it obeys another server, or was
  * asked and has not answered. */
 void node_ask(struct rdzv *r, const struct node *n);
 
 /* Nothing is waited for from an ENDING node any more: it is ENDED. */
 void node_clear_bye(struct rdzv *r, struct node *n);
-
-/* Sums of nodes' rolls stay in this. */
-#define ROLL_MASK ((INT64_C(1) << 52) - 1)
 
 /* Whether it has a place in the round of run->round. */
 bool node_in_round(const struct node *n);
@@ -166,16 +152,6 @@ void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard);
 
 /* It says which round it holds. */
 void node_confirm(struct rdzv *r, struct node *n, int64_t round);
-
-/* The server ends in order, and this node has not had its last lease. */
-bool node_is_owed(const struct rdzv *r, const struct node *n);
-
-/* It says whether it would tell a server after us of long leases. */
-void node_take_long_out(struct rdzv *r, struct node *n, bool knows);
-
-/* With failover: whether it may hold a long lease, of whichever server. The run
- * counts these. */
-void node_set_long_out(struct rdzv *r, struct node *n, bool long_out);
 
 /* Its lease is to end no later than so long from now: for a node that has no
  * workers, whose loss can hurt nobody. */

@@ -247,9 +247,7 @@ static bool is_half(const struct office *o,
 
 void office_init(struct office *o)
 {
-    *o = (struct office){.state = OFFICE_SEEKS,
-                         .foreign_us = OFFICE_NO_ECHO,
-                         .long_from_us = MONO_NEVER};
+    *o = (struct office){.state = OFFICE_SEEKS, .foreign_us = OFFICE_NO_ECHO};
 }
 
 void office_hear(struct office *o, const struct epoch *epoch)
@@ -310,12 +308,10 @@ bool office_is_confirmed(const struct office *o)
     return o->sets[OFFICE_BEFORE].n == 0;
 }
 
-void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us)
+void office_hear_foreign(struct office *o, int64_t at_us)
 {
     if (at_us > o->foreign_us)
         o->foreign_us = at_us;
-    if (long_us > o->long_us)
-        o->long_us = long_us;
 }
 
 /* -- voters come and go ---------------------------------------------------- */
@@ -392,7 +388,6 @@ void office_ask(struct office *o, const char *server)
     o->state = OFFICE_ASKED;
     o->epoch = epoch_make(o->heard + 1, server);
     o->heard = o->epoch.count;
-    o->long_from_us = MONO_NEVER;
     for (int i = 0; i < o->n_votes; i++) {
         struct vote *v = &o->votes[i];
         v->promised = v->accepted = v->asked = false;
@@ -400,8 +395,7 @@ void office_ask(struct office *o, const char *server)
     }
 }
 
-/* One at a time, so that it is clear which one a promise answers. It says
- * nothing of long leases: they have to be announced anew. */
+/* One at a time, so that it is clear which one a promise answers. */
 bool office_asks(struct office *o, const char *agent, int64_t now_us)
 {
     struct vote *v = find_vote(o, agent);
@@ -411,7 +405,6 @@ bool office_asks(struct office *o, const char *agent, int64_t now_us)
         return false;
     v->asked = true;
     v->asked_us = now_us;
-    o->long_from_us = MONO_NEVER;
     return true;
 }
 
@@ -508,28 +501,7 @@ bool office_all_are_here(const struct office *o)
 
 int64_t office_foreign_us(const struct office *o, int64_t lease_us)
 {
-    return o->foreign_us + (o->long_us > lease_us ? o->long_us : lease_us);
-}
-
-void office_announce_long(struct office *o, int64_t now_us, int64_t long_us)
-{
-    if (o->long_from_us != MONO_NEVER && o->long_us >= long_us)
-        return;
-    if (long_us > o->long_us)
-        o->long_us = long_us;
-    o->long_from_us = now_us + 1; /* others of this instant did not say so */
-}
-
-bool office_long_is_known(const struct office *o, int64_t now_us)
-{
-    return office_echo_us(o, now_us) >= o->long_from_us;
-}
-
-void office_retract_long(struct office *o)
-{
-    ddp_assert(o->state == OFFICE_HELD && office_is_confirmed(o));
-    o->long_us = 0;
-    o->long_from_us = MONO_NEVER;
+    return o->foreign_us + lease_us;
 }
 
 /* -- proposals ------------------------------------------------------------- */
@@ -581,8 +553,6 @@ bool office_is_in_force(const struct office *o)
            is_half(o, OFFICE_BEFORE, has_accepted);
 }
 
-/* Of long leases the new round's voters know nothing, and none of its members
- * keeps one that it had before. */
 void office_commit(struct office *o)
 {
     ddp_assert(o->pending);
@@ -591,8 +561,6 @@ void office_commit(struct office *o)
     o->round_epoch = o->epoch;
     o->sets[OFFICE_NOW] = o->sets[OFFICE_NEXT];
     o->sets[OFFICE_BEFORE].n = o->sets[OFFICE_NEXT].n = 0;
-    o->long_us = 0;
-    o->long_from_us = MONO_NEVER;
     renew_votes(o);
 }
 

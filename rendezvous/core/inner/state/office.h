@@ -1,6 +1,6 @@
 /*
  * core/inner/state/office: inside the rendezvous core: who has the authority
- * over a run with failover, in numbers: voters, epochs, promises, echoes,
+ * over a run, in numbers: voters, epochs, promises, echoes,
  * proposals. It sends nothing and knows no nodes; takeover.c and propose.c act
  * by it. Nothing outside rendezvous/core includes this.
  *
@@ -123,8 +123,6 @@ struct office {
     int64_t proposed_us;
 
     int64_t foreign_us; /* no message of an earlier server came in later */
-    int64_t long_us;    /* the longest lease that may be out; 0: a short one */
-    int64_t long_from_us; /* all messages from then on say so */
 
     struct voters sets[OFFICE_SETS];
     int n_votes; /* of all three, each once */
@@ -163,9 +161,8 @@ bool office_is_newer(const struct office *o,
 void office_confirm(struct office *o);
 bool office_is_confirmed(const struct office *o);
 
-/* The last message of an earlier server came in at `at_us` somewhere, and
- * leases as long as `long_us` (0: short ones only) may be out. */
-void office_hear_foreign(struct office *o, int64_t at_us, int64_t long_us);
+/* The last message of an earlier server came in at `at_us` somewhere. */
+void office_hear_foreign(struct office *o, int64_t at_us);
 
 /* -- voters come and go; nothing if the agent has no vote ------------------ */
 
@@ -232,16 +229,6 @@ bool office_may_act(const struct office *o, int64_t now_us, int64_t lease_us);
 
 /* Until when leases of earlier servers may be out. */
 int64_t office_foreign_us(const struct office *o, int64_t lease_us);
-
-/* From now on messages say that leases of `long_us` may be out; whether half of
- * the voters know that. */
-void office_announce_long(struct office *o, int64_t now_us, int64_t long_us);
-bool office_long_is_known(const struct office *o, int64_t now_us);
-
-/* No long lease is out any more, of this server or of earlier ones: messages do
- * not tell of any from now on. The newest round must be known to be in force.
- */
-void office_retract_long(struct office *o);
 
 /* All voters of the newest round, but for those that are dead or given up. */
 bool office_all_are_here(const struct office *o);

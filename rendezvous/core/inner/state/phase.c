@@ -110,7 +110,7 @@ static void tell_phase(struct rdzv *r,
         .phase = phase,
         .anew = anew,
         .sealed = run->state == RUN_ACTIVE,
-        .term = run->failover ? run->office.round_epoch.count : 0,
+        .term = run->office.round_epoch.count,
         .sealed_us = run->round.sealed_us,
         .nodes = run->round.group_world,
         .world_size = run->round.world_size,
@@ -197,14 +197,14 @@ void phase_look(struct rdzv *r, struct run *run)
 
 void phase_restore(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    int64_t granted_us = r->now_us - j->granted_ms * MONO_MS;
-    run->round.ran = true; /* as far as is known */
+    int64_t answered_us = run->office.foreign_us; /* by the server before */
+    run->round.ran = true;                        /* as far as is known */
     if (j->state == MSG_STATE_NONE || j->round != run->round.number ||
         j->group_rank < 0)
         return; /* a spare, or late: no member of this round */
     if (j->state != MSG_STATE_RUNNING && j->state != MSG_STATE_DONE)
-        take_sign(run, granted_us);
-    if (j->server[0] != '\0' && granted_us > run->recovery.heard_us)
-        run->recovery.heard_us = granted_us;
+        take_sign(run, answered_us);
+    if (answered_us > run->recovery.heard_us)
+        run->recovery.heard_us = answered_us;
     tell_phase(r, run, false, j->spent, r->now_us - j->recent_ms * MONO_MS);
 }

@@ -10,7 +10,7 @@
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/ranks.h"
 
-/* With failover: what a node said that came to a server which is not in office,
+/* What a node said that came to a server which is not in office,
  * to be acted on when it is. */
 struct claim {
     struct msg_join join; /* its state follows what it says later */
@@ -19,9 +19,8 @@ struct claim {
     bool voted;           /* it told which round it accepted ... */
     struct epoch epoch;   /* ... proposed in this epoch, ... */
     int64_t round;
-    int group_rank;              /* ... and its place in it */
-    int64_t foreign_us, long_us; /* of messages and leases of earlier servers */
-    bool leaves;                 /* and so it said */
+    int group_rank; /* ... and its place in it */
+    bool leaves;    /* and so it said */
     struct msg_leave leave;
 };
 
@@ -30,9 +29,6 @@ struct farewells;
 
 struct rdzv {
     struct rdzv_limits limits;
-    char id[RDZV_SERVER_ID_LEN + 1]; /* of this server; "" in most tests */
-    int64_t opened_us;
-    struct rdzv_before before;
     struct run *runs;
     struct node *nodes;
     struct claim *claims;        /* one for each node */
@@ -48,9 +44,7 @@ struct rdzv {
     int64_t arrivals;
     int64_t epochs; /* counts of our own up to this are used up, in any run: one
                        that was forgotten may come again */
-    int64_t began_us;       /* its first step; 0: there was none yet */
     int64_t lease_check_us; /* no lease ends before this */
-    bool ending;     /* it only answers beats: RDZV_ENDING (last_lease.h) */
     struct due *due; /* round_deadline of each run, but of those it touched */
     /* Our launcher has left (handover.h): its connection, -1: it has not, or is
      * gone; and its run until it was told to go, else -1. */

@@ -76,7 +76,10 @@ void reply_office(struct rdzv *r, const struct run *run, int conn)
 void note_about(struct rdzv *r, const struct run *run, struct note *n)
 {
     r->noted[n->kind]++;
-    n->run = run != NULL ? run->id : "";
+    if (run != NULL)
+        n->run = run->id;
+    else if (n->run == NULL)
+        n->run = ""; /* none, and not one that is served elsewhere */
     n->run_at = run != NULL ? run_index(r, run) : -1;
     n->round = run != NULL ? run->round.number : 0;
     n->at_us = r->now_us;

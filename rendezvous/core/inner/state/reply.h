@@ -35,7 +35,8 @@ void reply_drain(struct rdzv *r, const struct node *n);
 void reply_office(struct rdzv *r, const struct run *run, int conn);
 
 /* Hands out a note of which the kind, the node, the text and what belongs to
- * the kind are set, and counts it. */
+ * the kind are set, and counts it. Without a run also the name, if there is one
+ * that this server has not seen. */
 void note_about(struct rdzv *r, const struct run *run, struct note *n);
 
 /* Tells people, and counts: the text, which may be cut, says what the event's

@@ -4,7 +4,7 @@
  * the end from any of them. After that, or half a second, the end is final and
  * they go. The run is remembered for ten minutes: a straggler gets its result.
  *
- * With failover the end is a vote: it is never final before half of the voters
+ * The end is a vote: it is never final before half of the voters
  * said bye. A node that holds one that is not final does not end with it.
  */
 #include "rendezvous/core/inner/state/run.h"
@@ -42,27 +42,7 @@ bool run_can_grow(const struct run *run)
            run->round.group_world < run->conf.nodes_max;
 }
 
-/* -- its instances --------------------------------------------------------- */
-
-void run_leave_instance(struct run *run)
-{
-    struct former *f = &run->former;
-    if (run->instance[0] == '\0')
-        return;
-    msg_set(f->instance[f->known % FORMER_MAX], run->instance);
-    f->known++;
-    run->instance[0] = '\0';
-}
-
-bool run_had_instance(const struct run *run, const char *instance)
-{
-    if (instance[0] == '\0')
-        return false;
-    for (int i = 0; i < FORMER_MAX; i++)
-        if (msg_same_instance(run->former.instance[i], instance))
-            return true;
-    return msg_same_instance(run->instance, instance);
-}
+/* -- its instance ---------------------------------------------------------- */
 
 void run_tell_instance(const struct run *run,
                        const struct node *n,
@@ -78,7 +58,7 @@ void run_tell_instance(const struct run *run,
 
 bool run_end_is_known(const struct run *run)
 {
-    return !run->failover || office_end_is_known(&run->office);
+    return office_end_is_known(&run->office);
 }
 
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
@@ -94,10 +74,7 @@ void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
     run->end.forget_at_us = mono_after(r->now_us, REMEMBER_US);
     note(r, NOTE_ended, run, "", "status %lld%s%s", (long long)end->status,
          end->text[0] != '\0' ? ": " : "", end->text);
-    bool alone =
-        !run->failover && run->head == run->tail && run->round.group_world <= 1;
-    run->end.settle_at_us =
-        alone ? MONO_NEVER : mono_after(r->now_us, SETTLE_US);
+    run->end.settle_at_us = mono_after(r->now_us, SETTLE_US);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         node_set_state(r, &r->nodes[i], NODE_ENDED);
         node_cut_lease(r, &r->nodes[i], run->conf.heartbeat_us);

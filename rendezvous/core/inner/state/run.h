@@ -43,7 +43,6 @@ enum run_state {
 struct run_conf {
     char prog[129];
     char backend[17];
-    enum msg_failover failover; /* as it was asked for */
     enum msg_mpi mpi;
     int nodes_min, nodes_max;
     int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
@@ -74,12 +73,9 @@ enum round_blame {
 struct run_round {
     int64_t number; /* 0: no round was sealed yet */
     int group_world, world_size;
-    int64_t roll; /* the sum of its nodes', or 0 */
     char master_addr[65];
     int master_port;
     int confirmed; /* nodes of it that have said that they hold it */
-    int knowing;   /* ... and that long leases may be out */
-    bool parting;  /* the last leases are being given: the server ends */
     int gone_done; /* nodes of it that were DONE and are gone */
     int64_t sealed_us, over_us;
     enum round_blame blame;
@@ -93,40 +89,16 @@ struct run_round {
 
 /* -- a round that a server before us sealed -------------------------------- */
 
-/*
- * What the members of a rebuilt round tell of rounds that a server before us
- * may have sealed since. A node whose lease was over since may have been left
- * out of any number of rounds. One that was ready for the next round, and whose
- * lease was not, may have missed one, of which it would be a member. One that
- * was not even ready proves that there was none.
- */
-enum anchor {
-    ANCHOR_NONE,
-    ANCHOR_READY,
-    ANCHOR_HELD
-};
-
 struct run_recovery {
-    bool rebuilt; /* the round was sealed by a server that is no more ... */
-    enum anchor anchor; /* ... and what is known of later rounds of that */
-    bool was_over;     /* a server before us knew that all its workers are dead,
-                          also those of nodes that do not come */
-    bool long_out;     /* ... that one may have leases of reconnect_ms */
-    int joins;         /* the most that one of them has made since that round */
-    int ready_members; /* of it, that came ready for the next one */
-    int holes;         /* of it, that did not show up */
-    int base; /* members of it that can come: all, or those that a server before
-                 us knew to be left when it was over */
-    int64_t notice_at_us; /* when to tell those that wait that too few came */
-    int64_t rebuilt_at_us;
-    int64_t heard_us;   /* the last answer of the server before us that a member
-                           tells of; 0: none does */
-    int64_t roll_at_us; /* when to see whether all have come */
+    bool rebuilt;     /* the round was sealed by a server that is no more ... */
+    int holes;        /* ... and so many of it did not show up yet */
+    int64_t heard_us; /* the last answer of the server before us that a member
+                         tells of; 0: none does */
     int64_t passed; /* the highest round of other instances, of which nodes here
                        may still say something */
 };
 
-/* -- with failover: what nodes tell a server that is not in office --------- */
+/* -- what nodes tell a server that is not in office ------------------------ */
 
 struct run_takeover {
     /* Of the newest round that a voter told of (office.h): */
@@ -200,21 +172,11 @@ struct run_result {
 
 /* -- in all states --------------------------------------------------------- */
 
-/* The instances that a run had before the one that it has: of newcomers that
- * gave way, and its own if no round of it was sure any more. Nodes of these
- * may be about. Of more than so many the oldest ones are forgotten. */
-#define FORMER_MAX 8
-struct former {
-    int known; /* ever; the newest one stands at (known - 1) % FORMER_MAX */
-    char instance[FORMER_MAX][RNG_ID_LEN + 1];
-};
-
 struct run {
     enum run_state state;
     char id[129];
     char instance[RNG_ID_LEN + 1]; /* "" before the first round */
     int64_t born_us;               /* when it had that; NEVER: not known */
-    struct former former;
     int64_t opened_us;
     int64_t scale_next_us; /* no newcomer makes a round larger before */
     bool host_is_silent;   /* the node whose launcher serves us was lost by its
@@ -222,14 +184,12 @@ struct run {
                               wants us when it is thawed */
     struct budget budget;
     struct strikes strikes;
-    bool failover; /* a majority of its members has the authority */
     struct office office;
     struct run_takeover takeover;
 
     int head, tail; /* its nodes, by arrival; -1: none */
     int count[NODE_STATES];
-    int absent;   /* nodes with conn -1 */
-    int long_out; /* nodes that may hold a long lease; with failover */
+    int absent; /* nodes with conn -1 */
 
     struct run_conf conf;
     struct run_gather gather;
@@ -240,19 +200,6 @@ struct run {
     enum run_phase told_phase; /* by the last note of that kind ... */
     int64_t told_round;        /* ... and of which round */
 };
-
-/*
- * Whether the server may act for it: seal its next round, grant leases. Always,
- * but for a round that was rebuilt, where more than half of its members must
- * have come: there may be another server, to which the others went. With
- * failover the voters decide (office.h).
- */
-static inline bool run_is_ours(const struct run *run)
-{
-    int here = run->round.group_world - run->recovery.holes;
-    return run->failover || !run->recovery.rebuilt ||
-           2 * here > run->recovery.base;
-}
 
 /* Whether it is neither free nor ended. */
 static inline bool run_is_live(const struct run *run)
@@ -270,13 +217,6 @@ bool run_is_abandoned(const struct run *run);
  * missing, and not once it is about to be done. */
 bool run_can_grow(const struct run *run);
 
-/* It goes on as another instance: has none now, and remembers the one that it
- * had. */
-void run_leave_instance(struct run *run);
-
-/* Whether that is its instance, or was; never of "". */
-bool run_had_instance(const struct run *run, const char *instance);
-
 /* Fills a message's field: all digits to a member of its last round, the name
  * to others. */
 void run_tell_instance(const struct run *run,
@@ -291,7 +231,7 @@ void run_tell_instance(const struct run *run,
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
 void run_send_end(struct rdzv *r, struct run *run, struct node *n);
 
-/* With failover: half of the voters know of the end. Without: always. */
+/* Half of the voters know of the end. */
 bool run_end_is_known(const struct run *run);
 
 /* Makes the end final, if it is time to. */

@@ -109,20 +109,20 @@ static void check_gather(const struct run *run)
 {
     /* Last call is for the first round only. */
     ddp_assert(run->gather.seal_at_us == MONO_NEVER || run->round.number == 0);
-    ddp_assert(run->recovery.holes == 0 && run_is_ours(run));
+    ddp_assert(run->recovery.holes == 0);
     ddp_assert(run->round.number > 0 || run->round.blame == BLAME_NONE);
 }
 
 static void check_candidate(const struct run *run)
 {
-    ddp_assert(run->failover && run->office.state != OFFICE_HELD);
+    ddp_assert(run->office.state != OFFICE_HELD);
     ddp_assert(run->round.number == 0 && run->recovery.holes == 0);
 }
 
 static void check_pending(const struct run *run)
 {
     const struct office *o = &run->office;
-    ddp_assert(run->failover && o->pending);
+    ddp_assert(o->pending);
     ddp_assert(o->next_round == run->round.number);
     ddp_assert(run->count[NODE_PENDING] == run->round.group_world);
     ddp_assert(run->round.world_size > 0 && !run->recovery.rebuilt);
@@ -177,7 +177,7 @@ static void check_ended(const struct run *run)
 void states_check_run(const struct rdzv *r, const struct run *run)
 {
     int count[NODE_STATES] = {0};
-    int absent = 0, long_out = 0;
+    int absent = 0;
     int members = 0;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
@@ -185,7 +185,6 @@ void states_check_run(const struct rdzv *r, const struct run *run)
         ddp_assert(n->run == run_index(r, run));
         count[n->state]++;
         absent += n->conn < 0;
-        long_out += n->long_out;
         if (node_in_round(n)) {
             members++;
             ddp_assert(n->group_rank < run->round.group_world);
@@ -193,12 +192,11 @@ void states_check_run(const struct rdzv *r, const struct run *run)
     }
     for (int s = 0; s < NODE_STATES; s++)
         ddp_assert(count[s] == run->count[s]);
-    ddp_assert(absent == run->absent && long_out == run->long_out);
+    ddp_assert(absent == run->absent);
     check_any(run);
     if (run->state != RUN_ENDED)
         check_live(run);
-    if (run->failover)
-        check_office(run);
+    check_office(run);
     switch (run->state) {
     case RUN_CANDIDATE:
         check_candidate(run);
