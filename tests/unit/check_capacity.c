@@ -108,7 +108,8 @@ static void farewell(int conn, const char *run)
     struct msg m = {.kind = MSG_KIND_farewell,
                     .farewell = {.version = MSG_VERSION, .group_rank = -1}};
     msg_set(m.farewell.run, run);
-    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", conn);
+    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%016d%016d",
+                   conn, conn);
     step(&(struct rdzv_event){
         .kind = RDZV_CLOSED, .now_us = now_us, .conn = conn});
     step(&(struct rdzv_event){

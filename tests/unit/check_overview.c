@@ -358,7 +358,8 @@ static void leave(int conn)
     struct msg m = {.kind = MSG_KIND_farewell,
                     .farewell = {.version = MSG_VERSION, .group_rank = -1}};
     msg_set(m.farewell.run, like.run);
-    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", conn);
+    (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%016d%016d",
+                   conn, conn);
     step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = conn});
     step(&(struct rdzv_event){.kind = RDZV_MSG, .conn = conn, .msg = &m});
 }

@@ -192,7 +192,8 @@ START_TEST(test_round_end_names_the_lost_node)
         struct msg m = {.kind = MSG_KIND_farewell,
                         .farewell = {.version = MSG_VERSION, .group_rank = -1}};
         msg_set(m.farewell.run, "r");
-        (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%032d", 1);
+        (void)snprintf(m.farewell.agent, sizeof(m.farewell.agent), "%016d%016d",
+                       1, 1);
         step((struct rdzv_event){.kind = RDZV_CLOSED, .conn = 1});
         say(1, &m);
     }
