@@ -54,10 +54,10 @@ struct ddp {
 };
 
 /*
- * Snapshots are ordered by epoch, then by round: with failover a round that a
- * later server made is newer, whatever its number. In their names and labels
- * both are one number: the round, and so much for each epoch after the first.
- * In the first epoch, and without failover, it is the round.
+ * Snapshots are ordered by term, then by round: a round that a later server
+ * made is newer, whatever its number. In the names and labels of snapshots both
+ * are one number: the round, and RT_FENCE_EPOCH for each term after the first.
+ * In the first term that number is the round.
  */
 #define RT_FENCE_EPOCH     INT64_C(10000000000)
 #define RT_FENCE_EPOCH_MAX INT64_C(99999999) /* the name's 18 digits */

@@ -242,9 +242,9 @@ bool fact_successors(const cJSON *run, struct fact *out)
     return n > 0;
 }
 
-bool fact_failover(const cJSON *run, struct fact *out)
+bool fact_authority(const cJSON *run, struct fact *out)
 {
-    const cJSON *x = field_of(run, "failover");
+    const cJSON *x = field_of(run, "authority");
     long long voters = field_whole(x, "voters", 0);
     long long here = field_whole(x, "here", 0);
     long long answer = field_whole(x, "answer", 0);

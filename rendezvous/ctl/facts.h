@@ -39,7 +39,7 @@ bool fact_stand_in(const cJSON *status, struct fact *out);
 bool fact_what(const cJSON *run, struct fact *out);
 /* Who has the authority. Nothing is amiss as long as it may act.
  */
-bool fact_failover(const cJSON *run, struct fact *out);
+bool fact_authority(const cJSON *run, struct fact *out);
 /* Where the nodes would go on if this server were lost. */
 bool fact_successors(const cJSON *run, struct fact *out);
 /* Of a run of so many nodes that the document has counts of them, by state. */

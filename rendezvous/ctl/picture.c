@@ -443,13 +443,13 @@ static void put_tail(struct sheet *s, const cJSON *run, int most)
 static void put_sentences(struct sheet *s, const cJSON *run, bool all)
 {
     struct fact office;
-    bool amiss = fact_failover(run, &office) && office.tint != TINT_NONE;
+    bool amiss = fact_authority(run, &office) && office.tint != TINT_NONE;
     int tail = all ? INT16_MAX : s->left >= TAIL_ROOM ? TAIL_LINES : 0;
     put_fact(s, fact_end, run);
     put_fact(s, fact_waiting, run);
     put_fact(s, fact_groups, run);
     if (amiss)
-        put_fact(s, fact_failover, run);
+        put_fact(s, fact_authority, run);
     put_fact(s, fact_failure, run);
     put_tail(s, run, tail);
     if (!field_is(run, "state", "ended"))
@@ -459,7 +459,7 @@ static void put_sentences(struct sheet *s, const cJSON *run, bool all)
     put_fact(s, fact_progress, run);
     put_fact(s, fact_last_round, run);
     if (all && !amiss)
-        put_fact(s, fact_failover, run);
+        put_fact(s, fact_authority, run);
     if (all)
         put_fact(s, fact_successors, run);
 }

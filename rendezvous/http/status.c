@@ -92,9 +92,8 @@ static void write_waiting(struct json *j, const struct status_run *run)
 
 static void write_office(struct json *j, const struct status_office *o)
 {
-    json_open(j, "failover", '{');
+    json_open(j, "authority", '{');
     json_int(j, "term", o->epoch);
-    json_int(j, "epoch", o->epoch); /* the old name */
     json_bool(j, "in_office", o->held);
     json_bool(j, "may_act", o->may_act);
     json_int(j, "voters", o->voters);

@@ -158,14 +158,14 @@ def a_run_tells_its_story(b, fake):
     text = b.run("document.getElementById('runs').innerText")
     assert "term 3" in text and "11 of 12 voters answer" in text, text
     lost = documents.busy()
-    lost["failover"]["may_act"] = False
+    lost["authority"]["may_act"] = False
     fake.show(document(lost))
     b.until("document.getElementById('runs').innerText.includes("
             "'No majority: 11 of 12 voters answer')", "that it cannot decide")
     assert "CUDA out of memory" in b.run(
         "document.querySelector('pre').textContent")
     gather = run([node(1, "waiting")], state="gather", goodput=None,
-                 timeline=None, progress=None, last_failure=None, failover=None,
+                 timeline=None, progress=None, last_failure=None, authority=None,
                  waiting={"have": 1, "min": 4, "left_s": 100})
     ended = run([], id="old", state="ended",
                 end={"status": 0, "text": "all is done", "age_s": 3})

@@ -29,7 +29,7 @@ def run(nodes_list, **more):
             "master_addr": "10.0.0.1", "master_port": 29511, "restarts": 2,
             "max_restarts": 10, "window_s": 0, "restarts_in_window": 2,
             "uptime_s": 19563.2, "round_uptime_s": 4510.0,
-            "failover": {"term": 3, "in_office": True, "may_act": True,
+            "authority": {"term": 3, "in_office": True, "may_act": True,
                          "voters": 12, "here": 12, "answer": 11},
             "goodput": {"wall_s": 19563.2, "ran_s": 19120.0, "waited_s": 310.0,
                         "detect_s": 41.2, "restart_s": 92.0, "share": 0.977, "phase": "ran",

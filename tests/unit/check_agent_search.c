@@ -1,4 +1,4 @@
-/* links: tests/lib/failover_hand tests/lib/agent_hand */
+/* links: tests/lib/votes_hand tests/lib/agent_hand */
 /* libs: -lcjson */
 /*
  * Where the agent looks for a server when its own is lost, how long it bears
@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "tests/lib/failover_hand.h"
+#include "tests/lib/votes_hand.h"
 
 /* -- where it looks -------------------------------------------------------- */
 
 /* The whole of issue 15 for one node: the endpoint's host falls silent, and the
  * workers of this one never notice. B's host is silent as well. */
-START_TEST(test_failover_silent_host_costs_no_worker)
+START_TEST(test_silent_host_costs_no_worker)
 {
     run_voted();
     step((struct agent_event){.kind = AGENT_TICK});
@@ -48,7 +48,7 @@ END_TEST
 
 /* A node without a vote has time; and with a short heartbeat a lost segment is
  * waited for, as far as the lease allows it. */
-START_TEST(test_failover_silence_that_is_borne)
+START_TEST(test_silence_that_is_borne)
 {
     static const struct {
         int64_t heartbeat_ms;
@@ -77,7 +77,7 @@ END_TEST
 
 /* A reset proves nothing, and neither does a refusal: the same place once more,
  * and all others beside it. */
-START_TEST(test_failover_killed_server_is_followed_at_once)
+START_TEST(test_killed_server_is_followed_at_once)
 {
     run_voted();
     int64_t until_us = agent_lease_until_us(&agent);
@@ -101,7 +101,7 @@ END_TEST
 
 /* It stays where it has joined as long as no place is better, whatever comes:
  * no list of voters, and no time, sends it to and fro. */
-START_TEST(test_failover_stays_where_the_others_come)
+START_TEST(test_stays_where_the_others_come)
 {
     int joins = 0;
     run_voted();
@@ -126,7 +126,7 @@ START_TEST(test_failover_stays_where_the_others_come)
 END_TEST
 
 /* Another place leads: whatever it waits for, it goes there at once. */
-START_TEST(test_failover_leader_is_joined_at_once)
+START_TEST(test_leader_is_joined_at_once)
 {
     run_voted();
     if (_i == 2)
@@ -149,7 +149,7 @@ END_TEST
 
 /* Cut off, and reached again: the session's connection is stuck in what TCP
  * sends again and again, a new one is not. */
-START_TEST(test_failover_connection_that_is_stuck_is_made_anew)
+START_TEST(test_connection_that_is_stuck_is_made_anew)
 {
     run_voted();
     pass(100 * MONO_MS);
@@ -171,7 +171,7 @@ END_TEST
 
 /* Says how many of how many are there, once in a while; gives up in the end,
  * with the reason. */
-START_TEST(test_failover_side_without_most_of_the_voters_waits_and_says_so)
+START_TEST(test_side_without_most_of_the_voters_waits_and_says_so)
 {
     struct msg m = {.kind = MSG_KIND_waiting,
                     .waiting = {.voters = 3, .voters_here = 1}};
@@ -203,7 +203,7 @@ END_TEST
 
 /* -- sent on --------------------------------------------------------------- */
 
-START_TEST(test_failover_goes_where_the_run_is_said_to_be)
+START_TEST(test_goes_where_the_run_is_said_to_be)
 {
     static const struct {
         int64_t count;
@@ -224,7 +224,7 @@ START_TEST(test_failover_goes_where_the_run_is_said_to_be)
 END_TEST
 
 /* A node that comes new, at the endpoint of a run that moved. */
-START_TEST(test_failover_newcomer_is_sent_on)
+START_TEST(test_newcomer_is_sent_on)
 {
     step((struct agent_event){.kind = AGENT_START});
     connected();
@@ -244,7 +244,7 @@ END_TEST
 
 /* The place to which it was sent has nothing, and is no place of the list: it
  * goes back to the endpoint. */
-START_TEST(test_failover_newcomer_returns_from_where_it_was_sent)
+START_TEST(test_newcomer_returns_from_where_it_was_sent)
 {
     struct msg m = {.kind = MSG_KIND_waiting, .waiting = {.min = 2, .max = 2}};
     int64_t from_us = now_us;
@@ -263,7 +263,7 @@ END_TEST
 
 /* Servers that had nothing let it promise more than the one that has the run:
  * it has no vote, so that nobody counts on that. */
-START_TEST(test_failover_newcomer_is_sent_on_to_a_lower_epoch)
+START_TEST(test_newcomer_is_sent_on_to_a_lower_epoch)
 {
     step((struct agent_event){.kind = AGENT_START});
     connected();
@@ -283,7 +283,7 @@ START_TEST(test_failover_newcomer_is_sent_on_to_a_lower_epoch)
 END_TEST
 
 /* The term that it obeys counts, a lower one does not. */
-START_TEST(test_failover_is_sent_on_by_its_own_leader)
+START_TEST(test_is_sent_on_by_its_own_leader)
 {
     run_voted();
     moved(1, "r", "10.9.9.9:5");
@@ -304,7 +304,7 @@ static void show(int64_t count, const char *id, const char *instance)
 /* Its instance was begun beside an older one, and has had more servers. What it
  * promised there says nothing in the older one; but it promises no server of
  * the younger one again. */
-START_TEST(test_failover_node_gives_a_younger_instance_up)
+START_TEST(test_node_gives_a_younger_instance_up)
 {
     struct msg m = {.kind = MSG_KIND_moved, .moved.epoch = 3};
     msg_set(m.moved.epoch_id, "t");
@@ -343,7 +343,7 @@ END_TEST
 
 /* A node that has been in two instances does not know which promise was whose:
  * it goes by their counts. */
-START_TEST(test_failover_node_gives_an_instance_up_once)
+START_TEST(test_node_gives_an_instance_up_once)
 {
     struct msg m = {.kind = MSG_KIND_voters,
                     .voters = {.round = 9, .epoch = 3, .pending = 1}};
@@ -365,7 +365,7 @@ END_TEST
 
 /* The server of its own instance counts how long the lease of its workers runs,
  * and knows of no other grants: those are for what comes after. */
-START_TEST(test_failover_lease_of_another_instance_is_not_for_the_workers)
+START_TEST(test_lease_of_another_instance_is_not_for_the_workers)
 {
     run_voted();
     int64_t until_us = agent_lease_until_us(&agent);
@@ -381,7 +381,6 @@ START_TEST(test_failover_lease_of_another_instance_is_not_for_the_workers)
 }
 END_TEST
 
-/* Without failover, too. */
 START_TEST(test_agent_list_of_endpoints_is_tried_in_order)
 {
     struct agent_conf conf = agent.conf;
@@ -469,7 +468,7 @@ START_TEST(test_agent_servers_that_come_and_go_do_not_extend_the_join)
     static const struct {
         int servers; /* one after the other, */
         int each_s;  /* of which each is there for so long */
-        bool failover, votes;
+        bool leads, votes;
         int64_t took_ms, status;
     } cases[] = {
         {1, 1, false, false, 21000, 72}, /* reconnect_ms is less */
@@ -481,7 +480,7 @@ START_TEST(test_agent_servers_that_come_and_go_do_not_extend_the_join)
     step((struct agent_event){.kind = AGENT_START});
     for (int i = 0; i < cases[_i].servers; i++) {
         connected();
-        if (cases[_i].failover)
+        if (cases[_i].leads)
             office(i + 1, "s");
         lease(0, 0);
         for (int ms = 0; ms < cases[_i].each_s * 1000; ms += 200) {
@@ -504,28 +503,26 @@ END_TEST
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
-        test_failover_silent_host_costs_no_worker,
-        test_failover_killed_server_is_followed_at_once,
-        test_failover_stays_where_the_others_come,
-        test_failover_connection_that_is_stuck_is_made_anew,
-        test_failover_side_without_most_of_the_voters_waits_and_says_so,
-        test_failover_newcomer_is_sent_on,
-        test_failover_newcomer_is_sent_on_to_a_lower_epoch,
-        test_failover_newcomer_returns_from_where_it_was_sent,
-        test_failover_is_sent_on_by_its_own_leader,
-        test_failover_node_gives_an_instance_up_once,
-        test_failover_lease_of_another_instance_is_not_for_the_workers,
+        test_silent_host_costs_no_worker,
+        test_killed_server_is_followed_at_once,
+        test_stays_where_the_others_come,
+        test_connection_that_is_stuck_is_made_anew,
+        test_side_without_most_of_the_voters_waits_and_says_so,
+        test_newcomer_is_sent_on,
+        test_newcomer_is_sent_on_to_a_lower_epoch,
+        test_newcomer_returns_from_where_it_was_sent,
+        test_is_sent_on_by_its_own_leader,
+        test_node_gives_an_instance_up_once,
+        test_lease_of_another_instance_is_not_for_the_workers,
         test_agent_list_of_endpoints_is_tried_in_order,
         test_agent_list_waits_for_its_first_address_and_says_so,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
-    tcase_add_loop_test(t, test_failover_silence_that_is_borne, 0, 7);
-    tcase_add_loop_test(t, test_failover_leader_is_joined_at_once, 0, 3);
-    tcase_add_loop_test(t, test_failover_goes_where_the_run_is_said_to_be, 0,
-                        6);
-    tcase_add_loop_test(t, test_failover_node_gives_a_younger_instance_up, 0,
-                        4);
+    tcase_add_loop_test(t, test_silence_that_is_borne, 0, 7);
+    tcase_add_loop_test(t, test_leader_is_joined_at_once, 0, 3);
+    tcase_add_loop_test(t, test_goes_where_the_run_is_said_to_be, 0, 6);
+    tcase_add_loop_test(t, test_node_gives_a_younger_instance_up, 0, 4);
     tcase_add_loop_test(
         t, test_agent_servers_that_come_and_go_do_not_extend_the_join, 0, 5);
 }

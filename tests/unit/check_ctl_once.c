@@ -172,18 +172,18 @@ START_TEST(test_once_of_runs_that_wait_or_ended)
 }
 END_TEST
 
-#define FAILOVER(term, in_office, may_act, here, answer)                       \
-    ",\"failover\":{\"term\":" #term ",\"in_office\":" #in_office              \
+#define AUTHORITY(term, in_office, may_act, here, answer)                      \
+    ",\"authority\":{\"term\":" #term ",\"in_office\":" #in_office             \
     ",\"may_act\":" #may_act ",\"voters\":3,\"here\":" #here                   \
     ",\"answer\":" #answer "}"
 
 /* Whether it has the run, and if not, how many are missing. */
-START_TEST(test_once_of_a_run_with_failover_says_who_votes)
+START_TEST(test_once_says_who_votes)
 {
     char json[4096];
-    const char *a = RUN("a", "active", FAILOVER(2, true, true, 3, 2) WAITS);
-    const char *b = RUN("b", "gather", FAILOVER(2, true, false, 3, 1));
-    const char *c = RUN("c", "gather", FAILOVER(0, false, false, 1, 0));
+    const char *a = RUN("a", "active", AUTHORITY(2, true, true, 3, 2) WAITS);
+    const char *b = RUN("b", "gather", AUTHORITY(2, true, false, 3, 1));
+    const char *c = RUN("c", "gather", AUTHORITY(0, false, false, 1, 0));
     (void)snprintf(json, sizeof(json), HEAD "%s,%s,%s]}", a, b, c);
     ck_assert_int_eq(show(json), 3);
     (void)lines_fit(&view.style, page);
@@ -200,12 +200,12 @@ END_TEST
     "\",\"votes\":true,\"serve_port\":29500,\"hosts\":" #hosts "}"
 
 /* Where the run would go on: the voters but the one that serves. */
-START_TEST(test_once_of_a_run_with_failover_says_who_is_next)
+START_TEST(test_once_says_who_is_next)
 {
     char json[4096];
     const char *a = RUN(
         "a", "active",
-        FAILOVER(1, true, true, 3, 3)
+        AUTHORITY(1, true, true, 3, 3)
             NODES(VOTER("n0", "10.0.0.1", true) "," VOTER(
                 "n1", "10.0.0.2", false) "," VOTER("n2", "fd00::3", false)));
     (void)snprintf(json, sizeof(json), HEAD "%s]}", a);
@@ -448,8 +448,8 @@ int main(void)
     tcase_add_test(tc, test_once_of_goodput_shows_milliseconds);
     tcase_add_test(tc, test_once_of_a_run_says_all);
     tcase_add_test(tc, test_once_of_runs_that_wait_or_ended);
-    tcase_add_test(tc, test_once_of_a_run_with_failover_says_who_votes);
-    tcase_add_test(tc, test_once_of_a_run_with_failover_says_who_is_next);
+    tcase_add_test(tc, test_once_says_who_votes);
+    tcase_add_test(tc, test_once_says_who_is_next);
     tcase_add_test(tc, test_once_of_a_run_says_its_step);
     tcase_add_test(tc, test_once_between_two_rounds_shows_nothing_old);
     tcase_add_test(tc, test_once_shows_agents_where_names_are_the_same);

@@ -112,7 +112,7 @@ static void check_lines(void)
     "\"detect_s\":2,\"restart_s\":8,\"repeated_steps\":1},"                    \
     "\"progress\":{\"step\":40,\"step_max\":60,\"steps_per_s\":12.34,"         \
     "\"slowest\":[{\"rank\":5,\"node\":\"n10\",\"step\":40}]},"                \
-    "\"failover\":{\"term\":4,\"may_act\":true,\"voters\":3,\"answer\":3},"    \
+    "\"authority\":{\"term\":4,\"may_act\":true,\"voters\":3,\"answer\":3},"   \
     "\"last_failure\":{\"node\":\"n10\",\"rank\":5,\"signal\":9,"              \
     "\"age_s\":20,\"tail\":[\"one\",\"two\",\"three\",\"four\"]},"             \
     "\"timeline\":[{\"round\":2,\"ran_s\":60,\"ended\":\"failed\","            \

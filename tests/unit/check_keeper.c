@@ -121,7 +121,7 @@ START_TEST(test_keeper_disk_newest_epoch_first)
     ck_assert_int_eq(worker_save(w, 9, true), 0);
     ck_assert_int_eq(ddp_keeper_wait(w->k, &w->e), 0);
     worker_stop(w);
-    ck_assert(is_there(9, 5, INSTANCE)); /* as without failover */
+    ck_assert(is_there(9, 5, INSTANCE)); /* of the first term: the round */
     in_round(INSTANCE, 3);
     ck_assert_int_eq(setenv("DDP_EPOCH", "2.00000000000000e2", 1), 0);
     w = worker_start(&conf);

@@ -3,7 +3,7 @@
 /* links: rendezvous/base/utf8 rendezvous/base/buf */
 /* libs: -lcjson */
 /*
- * The rule of runs with failover, clause by clause: each test fails if its
+ * The rule of who leads a run, clause by clause: each test fails if its
  * clause is left out.
  */
 #include <check.h>

@@ -1,7 +1,7 @@
 /* links: tests/unit/voter_hand tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * Runs with failover that another server has (serves, moved), and farewells,
+ * Runs that another server has (serves, moved), and farewells,
  * which prove that a node is dead and tell what it had accepted.
  */
 #include <check.h>

@@ -1,8 +1,8 @@
 /* links: tests/unit/voter_hand tests/unit/rdzv_hand */
 /* libs: -lcjson */
 /*
- * A server without memory to which nodes of a run with failover come: when it
- * takes office, and what it makes of what they tell.
+ * A server without memory to which nodes of a run come: when that server takes
+ * office, and what it makes of what the nodes tell.
  */
 #include <check.h>
 #include <stdio.h>

@@ -82,6 +82,9 @@ START_TEST(test_status_of_a_round)
     same_string(shown_run(0), "master_addr", "10.0.0.1");
     same_number(shown_run(0), "round_uptime_s", 2);
     ck_assert_uint_eq(strlen(string(shown_run(0), "instance")), 12);
+    same_number(field(shown_run(0), "authority"), "term", 1);
+    ck_assert(cJSON_IsTrue(field(field(shown_run(0), "authority"), "may_act")));
+    same_number(field(shown_run(0), "authority"), "voters", 3);
     static const char *const names[] = {"n2", "n9", "n10", "s9", "s10"};
     static const char *const states[] = {"running", "absent", "running",
                                          "spare", "spare"};

@@ -310,7 +310,7 @@ START_TEST(test_worker_env_chooses_the_protocol_for_mpich)
 END_TEST
 
 /* Who made the round is a part of its name. */
-START_TEST(test_worker_env_tells_the_epoch_of_a_run_with_failover)
+START_TEST(test_worker_env_tells_the_epoch_of_a_run)
 {
     struct msg_world made = world;
     made.epoch = 3;
@@ -416,7 +416,7 @@ int main(void)
     tcase_add_loop_test(tc, test_worker_env_tells_open_mpi_its_place, 0, 2);
     tcase_add_loop_test(tc, test_worker_env_chooses_the_protocol_for_mpich, 0,
                         4);
-    tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run_with_failover);
+    tcase_add_test(tc, test_worker_env_tells_the_epoch_of_a_run);
     tcase_add_test(tc, test_worker_env_replaces_its_own_names_only);
     tcase_add_test(tc, test_worker_env_has_what_pmi_needs);
     tcase_add_test(tc, test_worker_env_lets_ranks_give_way);

@@ -11,7 +11,7 @@
 #include "rendezvous/core/status.h"
 #include "tests/unit/voter_hand.h"
 
-START_TEST(test_failover_office_is_shown_first)
+START_TEST(test_office_is_shown_first)
 {
     serve(1);
     struct msg m = voter_join(0);
@@ -22,7 +22,7 @@ END_TEST
 
 /* Nobody starts workers before it is in force: a first round, once all have
  * accepted. */
-START_TEST(test_failover_round_is_proposed_then_in_force)
+START_TEST(test_round_is_proposed_then_in_force)
 {
     propose_to_three(3);
     for (int i = 0; i < 3; i++) {
@@ -40,7 +40,7 @@ START_TEST(test_failover_round_is_proposed_then_in_force)
 }
 END_TEST
 
-START_TEST(test_failover_all_run_once_it_is_in_force)
+START_TEST(test_all_run_once_it_is_in_force)
 {
     round_of(3, 2, 3);
     for (int i = 0; i < 3; i++) {
@@ -53,7 +53,7 @@ END_TEST
 
 /* Who votes, and where they would serve. */
 /* A leader elsewhere has a lease to tell a server that was just started. */
-START_TEST(test_failover_founding_waits_a_lease_for_who_leads)
+START_TEST(test_founding_waits_a_lease_for_who_leads)
 {
     limits_of(1, 3);
     like.last_call_ms = 0;
@@ -68,7 +68,7 @@ START_TEST(test_failover_founding_waits_a_lease_for_who_leads)
 END_TEST
 
 /* If all are here nobody runs elsewhere. */
-START_TEST(test_failover_founding_with_all_nodes_is_at_once)
+START_TEST(test_founding_with_all_nodes_is_at_once)
 {
     limits_of(1, 3);
     like.last_call_ms = 0;
@@ -79,7 +79,7 @@ START_TEST(test_failover_founding_with_all_nodes_is_at_once)
 }
 END_TEST
 
-START_TEST(test_failover_voters_are_told_with_their_addresses)
+START_TEST(test_voters_are_told_with_their_addresses)
 {
     round_of(2, 2, 2);
     ck_assert_str_eq(voters[1].accepted.ids, voter_ids("01"));
@@ -89,7 +89,7 @@ START_TEST(test_failover_voters_are_told_with_their_addresses)
 END_TEST
 
 /* A round of one, which nobody else voted in, waits for nobody. */
-START_TEST(test_failover_round_of_one_begins_at_once)
+START_TEST(test_round_of_one_begins_at_once)
 {
     limits_of(1, 1);
     serve(1);
@@ -102,7 +102,7 @@ END_TEST
 
 /* -- losses ---------------------------------------------------------------- */
 
-START_TEST(test_failover_lost_node_is_left_out)
+START_TEST(test_lost_node_is_left_out)
 {
     int64_t before = round_of(3, 2, 3);
     dies(2);
@@ -114,7 +114,7 @@ START_TEST(test_failover_lost_node_is_left_out)
 END_TEST
 
 /* Killed with farewells, most of them: the rest goes on. */
-START_TEST(test_failover_votes_of_the_killed_stand)
+START_TEST(test_votes_of_the_killed_stand)
 {
     round_of(4, 1, 4);
     dies(3);
@@ -127,7 +127,7 @@ START_TEST(test_failover_votes_of_the_killed_stand)
 END_TEST
 
 /* Silent, most of them: the rest may not, and is told why. */
-START_TEST(test_failover_without_half_of_the_voters_nothing_runs)
+START_TEST(test_without_half_of_the_voters_nothing_runs)
 {
     round_of(3, 1, 3);
     voters[1].silent = voters[2].silent = true;
@@ -142,7 +142,7 @@ START_TEST(test_failover_without_half_of_the_voters_nothing_runs)
 END_TEST
 
 /* Half is enough to go on. */
-START_TEST(test_failover_half_of_the_voters_go_on)
+START_TEST(test_half_of_the_voters_go_on)
 {
     int64_t before = round_of(4, 1, 4);
     voters[2].silent = voters[3].silent = true;
@@ -153,7 +153,7 @@ START_TEST(test_failover_half_of_the_voters_go_on)
 END_TEST
 
 /* A server that was held up for long asks again, in the same epoch. */
-START_TEST(test_failover_server_that_froze_asks_again)
+START_TEST(test_server_that_froze_asks_again)
 {
     int64_t before = round_of(3, 2, 3);
     now_us += 5 * HEARTBEAT;
@@ -166,7 +166,7 @@ START_TEST(test_failover_server_that_froze_asks_again)
 END_TEST
 
 /* No lease reaches beyond the echo of half. */
-START_TEST(test_failover_lease_ends_with_the_voters)
+START_TEST(test_lease_ends_with_the_voters)
 {
     round_of(3, 1, 3);
     goes_on(HEARTBEAT);
@@ -181,7 +181,7 @@ END_TEST
 
 /* -- a proposal that fails ------------------------------------------------- */
 
-START_TEST(test_failover_proposal_is_given_up_with_its_member)
+START_TEST(test_proposal_is_given_up_with_its_member)
 {
     propose_to_three(2);
     dies(2);
@@ -199,7 +199,7 @@ END_TEST
 
 /* -- newcomers ------------------------------------------------------------- */
 
-START_TEST(test_failover_voter_that_comes_late_is_asked)
+START_TEST(test_voter_that_comes_late_is_asked)
 {
     round_of(4, 3, 4);
     for (int i = 1; i < 4; i++)
@@ -221,7 +221,7 @@ START_TEST(test_failover_voter_that_comes_late_is_asked)
 }
 END_TEST
 
-START_TEST(test_failover_newcomer_makes_the_round_larger)
+START_TEST(test_newcomer_makes_the_round_larger)
 {
     round_of(2, 2, 3);
     come(2);
@@ -232,7 +232,7 @@ START_TEST(test_failover_newcomer_makes_the_round_larger)
 END_TEST
 
 /* It learns where it can go if this server is lost. */
-START_TEST(test_failover_spare_is_told_where_the_voters_are)
+START_TEST(test_spare_is_told_where_the_voters_are)
 {
     round_of(2, 2, 2);
     come(2);
@@ -246,7 +246,7 @@ END_TEST
 
 /* Found by losing hosts: one that came while a round ran was told nothing, and
  * never found the next server. Also one that is back. */
-START_TEST(test_failover_spare_is_told_at_once_where_the_voters_are)
+START_TEST(test_spare_is_told_at_once_where_the_voters_are)
 {
     round_of(3, 3, 3);
     struct msg m = voter_join(4);
@@ -262,7 +262,7 @@ END_TEST
 
 /* A voter that is back while the newest round may not have been in force hears
  * where the others are, but not that it was. */
-START_TEST(test_failover_round_in_doubt_is_not_said_to_be_in_force)
+START_TEST(test_round_in_doubt_is_not_said_to_be_in_force)
 {
     int64_t before = round_of(3, 2, 3);
     for (int i = 0; i < 3; i++) {
@@ -286,7 +286,7 @@ END_TEST
 
 /* -- the end --------------------------------------------------------------- */
 
-START_TEST(test_failover_end_is_final_once_half_know)
+START_TEST(test_end_is_final_once_half_know)
 {
     like.heartbeat_ms = 10000;
     round_of(3, 3, 3);
@@ -308,7 +308,7 @@ END_TEST
 
 /* One of two is half. The other one, be it silent, away or dead, is not more
  * than half: it cannot go on alone. */
-START_TEST(test_failover_end_of_two_is_final_once_one_knows)
+START_TEST(test_end_of_two_is_final_once_one_knows)
 {
     struct msg m = {.kind = MSG_KIND_done};
     round_of(2, 1, 2);
@@ -329,7 +329,7 @@ END_TEST
 
 /* The one node that is left is not half of the voters: they may be elsewhere.
  */
-START_TEST(test_failover_end_of_a_node_alone_is_no_final_one)
+START_TEST(test_end_of_a_node_alone_is_no_final_one)
 {
     like.reconnect_ms = like.heartbeat_ms; /* no long lease */
     round_of(3, 1, 3);
@@ -349,7 +349,7 @@ END_TEST
 
 /* No two epochs of a server are equal, also if it has forgotten the run: what
  * was promised and accepted then is none of the new one. */
-START_TEST(test_failover_epoch_is_never_used_again)
+START_TEST(test_epoch_is_never_used_again)
 {
     struct epoch before;
     round_of(2, 2, 2);
@@ -366,7 +366,7 @@ START_TEST(test_failover_epoch_is_never_used_again)
 END_TEST
 
 /* A minority ends no run that others may go on with. */
-START_TEST(test_failover_minority_does_not_end_the_run)
+START_TEST(test_minority_does_not_end_the_run)
 {
     like.join_ms = 5000;
     round_of(3, 2, 3);
@@ -384,7 +384,7 @@ END_TEST
 
 /* A fifth of a lease is for clocks that differ, and for killing workers: the
  * server counts on a lease from when it has processed the beat. */
-START_TEST(test_failover_lease_has_a_margin_for_clocks)
+START_TEST(test_lease_has_a_margin_for_clocks)
 {
     round_of(3, 2, 3);
     for (int i = 0; i < 20; i++) {
@@ -398,7 +398,7 @@ END_TEST
 
 /* The server ends with its launcher: it says nothing to the others, who may go
  * on by what they hold. */
-START_TEST(test_failover_server_does_nothing_about_its_own_end)
+START_TEST(test_server_does_nothing_about_its_own_end)
 {
     limits_of(2, 2);
     embedded_server = true;
@@ -440,7 +440,7 @@ static void serve_for_agent_0(int n, int min, const char *from)
 
 /* It stays until the next round is in force, and all of its voters know. What
  * comes from it meanwhile means nothing. */
-START_TEST(test_failover_own_launcher_goes_once_the_next_round_is_known)
+START_TEST(test_own_launcher_goes_once_the_next_round_is_known)
 {
     serve_for_agent_0(3, 1, HAND_HERE);
     goes_on(100 * MONO_MS); /* a beat of each, and a lease */
@@ -473,7 +473,7 @@ START_TEST(test_failover_own_launcher_goes_once_the_next_round_is_known)
 END_TEST
 
 /* No other round comes, so that there is nothing to wait for. */
-START_TEST(test_failover_own_launcher_goes_if_too_few_are_left)
+START_TEST(test_own_launcher_goes_if_too_few_are_left)
 {
     serve_for_agent_0(2, 2, HAND_HERE);
     leave(0, false);
@@ -485,7 +485,7 @@ START_TEST(test_failover_own_launcher_goes_if_too_few_are_left)
 END_TEST
 
 /* A run that had no round yet is begun anew elsewhere. */
-START_TEST(test_failover_own_launcher_goes_from_a_run_without_a_round)
+START_TEST(test_own_launcher_goes_from_a_run_without_a_round)
 {
     limits_of(2, 3);
     embedded_server = true;
@@ -499,7 +499,7 @@ START_TEST(test_failover_own_launcher_goes_from_a_run_without_a_round)
 END_TEST
 
 /* Without its server, any other launcher may go at once. */
-START_TEST(test_failover_other_launchers_need_not_wait)
+START_TEST(test_other_launchers_need_not_wait)
 {
     serve_for_agent_0(3, 1, "10.0.0.2");
     int who = _i;
@@ -513,7 +513,7 @@ END_TEST
 
 /* -- what is shown --------------------------------------------------------- */
 
-START_TEST(test_failover_status_tells_of_the_voters)
+START_TEST(test_status_tells_of_the_voters)
 {
     struct status_run run;
     struct status_node node;
@@ -553,7 +553,7 @@ END_TEST
 
 /* -- who are no voters ----------------------------------------------------- */
 
-START_TEST(test_failover_agent_without_an_id_is_refused)
+START_TEST(test_agent_without_an_id_is_refused)
 {
     static const char *const bad[] = {"", "0123", "0123456789ABCDEF0",
                                       "0123456789abcde 0"};
@@ -566,7 +566,7 @@ START_TEST(test_failover_agent_without_an_id_is_refused)
 END_TEST
 
 /* It would have another one's vote. */
-START_TEST(test_failover_agent_with_a_voters_id_is_refused)
+START_TEST(test_agent_with_a_voters_id_is_refused)
 {
     round_of(2, 2, 3);
     struct msg m = voter_join(4);
@@ -580,39 +580,39 @@ END_TEST
 int main(void)
 {
     const struct hand_test tests[] = {
-        {test_failover_office_is_shown_first, 1},
-        {test_failover_round_is_proposed_then_in_force, 1},
-        {test_failover_all_run_once_it_is_in_force, 1},
-        {test_failover_founding_waits_a_lease_for_who_leads, 1},
-        {test_failover_founding_with_all_nodes_is_at_once, 1},
-        {test_failover_voters_are_told_with_their_addresses, 1},
-        {test_failover_round_of_one_begins_at_once, 1},
-        {test_failover_lost_node_is_left_out, 1},
-        {test_failover_votes_of_the_killed_stand, 1},
-        {test_failover_without_half_of_the_voters_nothing_runs, 1},
-        {test_failover_half_of_the_voters_go_on, 1},
-        {test_failover_server_that_froze_asks_again, 1},
-        {test_failover_lease_ends_with_the_voters, 1},
-        {test_failover_proposal_is_given_up_with_its_member, 1},
-        {test_failover_voter_that_comes_late_is_asked, 2},
-        {test_failover_newcomer_makes_the_round_larger, 1},
-        {test_failover_spare_is_told_where_the_voters_are, 1},
-        {test_failover_spare_is_told_at_once_where_the_voters_are, 2},
-        {test_failover_round_in_doubt_is_not_said_to_be_in_force, 1},
-        {test_failover_end_is_final_once_half_know, 1},
-        {test_failover_end_of_two_is_final_once_one_knows, 3},
-        {test_failover_end_of_a_node_alone_is_no_final_one, 1},
-        {test_failover_lease_has_a_margin_for_clocks, 1},
-        {test_failover_epoch_is_never_used_again, 1},
-        {test_failover_minority_does_not_end_the_run, 1},
-        {test_failover_server_does_nothing_about_its_own_end, 1},
-        {test_failover_own_launcher_goes_once_the_next_round_is_known, 1},
-        {test_failover_own_launcher_goes_if_too_few_are_left, 1},
-        {test_failover_own_launcher_goes_from_a_run_without_a_round, 1},
-        {test_failover_other_launchers_need_not_wait, 2},
-        {test_failover_status_tells_of_the_voters, 1},
-        {test_failover_agent_without_an_id_is_refused, 4},
-        {test_failover_agent_with_a_voters_id_is_refused, 1},
+        {test_office_is_shown_first, 1},
+        {test_round_is_proposed_then_in_force, 1},
+        {test_all_run_once_it_is_in_force, 1},
+        {test_founding_waits_a_lease_for_who_leads, 1},
+        {test_founding_with_all_nodes_is_at_once, 1},
+        {test_voters_are_told_with_their_addresses, 1},
+        {test_round_of_one_begins_at_once, 1},
+        {test_lost_node_is_left_out, 1},
+        {test_votes_of_the_killed_stand, 1},
+        {test_without_half_of_the_voters_nothing_runs, 1},
+        {test_half_of_the_voters_go_on, 1},
+        {test_server_that_froze_asks_again, 1},
+        {test_lease_ends_with_the_voters, 1},
+        {test_proposal_is_given_up_with_its_member, 1},
+        {test_voter_that_comes_late_is_asked, 2},
+        {test_newcomer_makes_the_round_larger, 1},
+        {test_spare_is_told_where_the_voters_are, 1},
+        {test_spare_is_told_at_once_where_the_voters_are, 2},
+        {test_round_in_doubt_is_not_said_to_be_in_force, 1},
+        {test_end_is_final_once_half_know, 1},
+        {test_end_of_two_is_final_once_one_knows, 3},
+        {test_end_of_a_node_alone_is_no_final_one, 1},
+        {test_lease_has_a_margin_for_clocks, 1},
+        {test_epoch_is_never_used_again, 1},
+        {test_minority_does_not_end_the_run, 1},
+        {test_server_does_nothing_about_its_own_end, 1},
+        {test_own_launcher_goes_once_the_next_round_is_known, 1},
+        {test_own_launcher_goes_if_too_few_are_left, 1},
+        {test_own_launcher_goes_from_a_run_without_a_round, 1},
+        {test_other_launchers_need_not_wait, 2},
+        {test_status_tells_of_the_voters, 1},
+        {test_agent_without_an_id_is_refused, 4},
+        {test_agent_with_a_voters_id_is_refused, 1},
     };
-    return hand_main("rdzv_failover", tests, HAND_LEN(tests));
+    return hand_main("rdzv_votes", tests, HAND_LEN(tests));
 }

@@ -1,4 +1,4 @@
-#include "tests/lib/failover_hand.h"
+#include "tests/lib/votes_hand.h"
 
 #include "rendezvous/base/mono.h"
 

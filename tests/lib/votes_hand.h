@@ -1,11 +1,11 @@
 /*
- * tests/lib/failover_hand: what a run with failover is for the agent of
- * agent_hand: what servers in office say, and how far such a run has come. The
+ * tests/lib/votes_hand: for the agent of agent_hand: what servers in office
+ * say, and how far a run has come that has voters. The
  * round's voters are this agent and two others, at B and C; servers are "s" in
  * epoch 1, and "t" in all later ones.
  */
-#ifndef FAILOVER_HAND_H
-#define FAILOVER_HAND_H
+#ifndef VOTES_HAND_H
+#define VOTES_HAND_H
 
 #include "tests/lib/agent_hand.h"
 

@@ -1,7 +1,7 @@
-/* links: tests/lib/failover_hand tests/lib/agent_hand */
+/* links: tests/lib/votes_hand tests/lib/agent_hand */
 /* libs: -lcjson */
 /*
- * The agent in a run with failover: what it accepts and tells, whom it obeys,
+ * The agent's vote: what the agent accepts and tells, which server it obeys,
  * and when an end holds. Where it looks for a server: check_agent_search.
  */
 #include <check.h>
@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "tests/lib/failover_hand.h"
+#include "tests/lib/votes_hand.h"
 
 /* -- two steps to a round -------------------------------------------------- */
 
-START_TEST(test_failover_round_begins_with_go)
+START_TEST(test_round_begins_with_go)
 {
     obey();
     ck_assert_int_eq(last.beat.seq, 1);
@@ -30,7 +30,7 @@ START_TEST(test_failover_round_begins_with_go)
 END_TEST
 
 /* A round of one node, or a node that has no vote, needs one step. */
-START_TEST(test_failover_world_in_force_begins_at_once)
+START_TEST(test_world_in_force_begins_at_once)
 {
     obey();
     voters(1, 1, false, _i == 0 ? ME : "", "");
@@ -45,7 +45,7 @@ START_TEST(test_failover_world_in_force_begins_at_once)
 END_TEST
 
 /* Nothing starts by half of it. */
-START_TEST(test_failover_go_without_its_place_starts_nothing)
+START_TEST(test_go_without_its_place_starts_nothing)
 {
     obey();
     go(1, 1);
@@ -65,7 +65,7 @@ START_TEST(test_failover_go_without_its_place_starts_nothing)
 }
 END_TEST
 
-START_TEST(test_failover_go_after_the_lease_starts_nothing)
+START_TEST(test_go_after_the_lease_starts_nothing)
 {
     obey();
     propose(1, "");
@@ -77,7 +77,7 @@ START_TEST(test_failover_go_after_the_lease_starts_nothing)
 END_TEST
 
 /* Only the newest proposal counts, by epoch first and by number then. */
-START_TEST(test_failover_newer_proposal_takes_the_place_of_an_older_one)
+START_TEST(test_newer_proposal_takes_the_place_of_an_older_one)
 {
     obey();
     propose(2, "");
@@ -106,7 +106,7 @@ END_TEST
 
 /* A voter of the round before is asked, though it has no place in the new one;
  * its workers run on as long as it has a lease. */
-START_TEST(test_failover_voter_of_the_round_before_accepts)
+START_TEST(test_voter_of_the_round_before_accepts)
 {
     run_voted();
     voters(2, 1, true, OTHER THIRD, ALL);
@@ -127,7 +127,7 @@ END_TEST
 
 /* Its instance gave way: it has no vote in that any more, and could not bring
  * it back alone. */
-START_TEST(test_failover_vote_of_an_instance_that_gave_way_is_void)
+START_TEST(test_vote_of_an_instance_that_gave_way_is_void)
 {
     struct msg m = {.kind = MSG_KIND_voters,
                     .voters = {.round = 4, .epoch = 2}};
@@ -147,7 +147,7 @@ START_TEST(test_failover_vote_of_an_instance_that_gave_way_is_void)
 END_TEST
 
 /* A node that takes part in rounds already accepts before it has a place. */
-START_TEST(test_failover_member_accepts_the_next_round_at_once)
+START_TEST(test_member_accepts_the_next_round_at_once)
 {
     run_voted();
     stop(1);
@@ -162,7 +162,7 @@ END_TEST
 
 /* -- what the next server is told ------------------------------------------ */
 
-START_TEST(test_failover_voter_tells_what_it_accepted)
+START_TEST(test_voter_tells_what_it_accepted)
 {
     obey();
     pass(50 * MONO_MS);
@@ -194,7 +194,7 @@ END_TEST
 
 /* Found by the simulator: all connections broke as it came, so that `waiting`
  * told of missing voters as well. */
-START_TEST(test_failover_spare_knows_that_it_is_one_while_voters_are_missing)
+START_TEST(test_spare_knows_that_it_is_one_while_voters_are_missing)
 {
     struct msg m = {.kind = MSG_KIND_waiting,
                     .waiting = {.min = 2,
@@ -221,7 +221,7 @@ START_TEST(test_failover_spare_knows_that_it_is_one_while_voters_are_missing)
 END_TEST
 
 /* `go` was lost with the connection, and comes by the next one. */
-START_TEST(test_failover_go_comes_by_another_connection)
+START_TEST(test_go_comes_by_another_connection)
 {
     obey();
     propose(1, "");
@@ -239,7 +239,7 @@ START_TEST(test_failover_go_comes_by_another_connection)
 END_TEST
 
 /* The next server goes on with the round that was pending, or with another. */
-START_TEST(test_failover_next_server_finds_a_pending_round)
+START_TEST(test_next_server_finds_a_pending_round)
 {
     obey();
     propose(1, "");
@@ -260,7 +260,7 @@ START_TEST(test_failover_next_server_finds_a_pending_round)
 END_TEST
 
 /* To another epoch it says no `accept` of an older one. */
-START_TEST(test_failover_accept_is_for_the_epoch_that_proposed)
+START_TEST(test_accept_is_for_the_epoch_that_proposed)
 {
     obey();
     propose(1, "");
@@ -274,7 +274,7 @@ END_TEST
 
 /* -- whom it obeys --------------------------------------------------------- */
 
-START_TEST(test_failover_server_of_an_older_epoch_is_not_obeyed)
+START_TEST(test_server_of_an_older_epoch_is_not_obeyed)
 {
     run_voted();
     succeed();
@@ -305,7 +305,7 @@ START_TEST(test_failover_server_of_an_older_epoch_is_not_obeyed)
 END_TEST
 
 /* For the report: from where to where, and for how long there was no lease. */
-START_TEST(test_failover_takeover_is_kept_for_the_report)
+START_TEST(test_takeover_is_kept_for_the_report)
 {
     run_voted();
     pass(100 * MONO_MS);
@@ -328,7 +328,7 @@ START_TEST(test_failover_takeover_is_kept_for_the_report)
 END_TEST
 
 /* The server lives and gives no lease: what is missing are other nodes. */
-START_TEST(test_failover_fence_says_that_nodes_are_missing)
+START_TEST(test_fence_says_that_nodes_are_missing)
 {
     run_voted();
     for (int i = 0; i < 60 && agent.stop != AGENT_STOP_KILLED; i++) {
@@ -343,7 +343,7 @@ START_TEST(test_failover_fence_says_that_nodes_are_missing)
 END_TEST
 
 /* Epochs of one count are ordered by the servers' ids. */
-START_TEST(test_failover_epochs_of_one_count)
+START_TEST(test_epochs_of_one_count)
 {
     obey();
     office(1, "r");
@@ -357,7 +357,7 @@ START_TEST(test_failover_epochs_of_one_count)
 END_TEST
 
 /* It keeps the lease that the older server gave. */
-START_TEST(test_failover_promise_leaves_the_lease)
+START_TEST(test_promise_leaves_the_lease)
 {
     run_voted();
     int64_t until_us = agent_lease_until_us(&agent);
@@ -368,7 +368,7 @@ START_TEST(test_failover_promise_leaves_the_lease)
 END_TEST
 
 /* A server that knows nothing of the run may be full, or somebody else's. */
-START_TEST(test_failover_refusal_without_authority_is_no_answer)
+START_TEST(test_refusal_without_authority_is_no_answer)
 {
     run_voted();
     server_is_killed();
@@ -390,7 +390,7 @@ START_TEST(test_failover_refusal_without_authority_is_no_answer)
 END_TEST
 
 /* It has voted for the server that it told of its leave. */
-START_TEST(test_failover_node_that_leaves_has_no_other_vote)
+START_TEST(test_node_that_leaves_has_no_other_vote)
 {
     run_voted();
     signal_comes(SIGTERM);
@@ -421,7 +421,7 @@ static void hold_the_end(void)
 
 /* The next server is told of it, with the epoch in which it was said, and
  * says it again. */
-START_TEST(test_failover_next_server_hears_of_the_end)
+START_TEST(test_next_server_hears_of_the_end)
 {
     hold_the_end();
     connected();
@@ -461,7 +461,7 @@ static int find_nobody(void)
 
 /* The others may have gone on: that end is not certain, and not what this node
  * ends with. Its workers have succeeded all the same. */
-START_TEST(test_failover_success_that_is_held_is_no_end_of_the_run)
+START_TEST(test_success_that_is_held_is_no_end_of_the_run)
 {
     hold_the_end();
     ck_assert_int_ge(find_nobody(), 3);
@@ -471,7 +471,7 @@ START_TEST(test_failover_success_that_is_held_is_no_end_of_the_run)
 }
 END_TEST
 
-START_TEST(test_failover_end_that_is_held_has_a_status_of_its_own)
+START_TEST(test_end_that_is_held_has_a_status_of_its_own)
 {
     run_voted();
     end_held(130);
@@ -487,7 +487,7 @@ START_TEST(test_failover_end_that_is_held_has_a_status_of_its_own)
 END_TEST
 
 /* ... also if the workers take longer than the server is waited for. */
-START_TEST(test_failover_end_that_is_held_waits_for_the_workers_only)
+START_TEST(test_end_that_is_held_waits_for_the_workers_only)
 {
     run_voted();
     end_held(130);
@@ -500,7 +500,7 @@ END_TEST
 
 /* A server that says it again and again, and cannot make it final, is waited
  * for as long as one that is silent. */
-START_TEST(test_failover_end_that_is_held_again_is_not_waited_for_anew)
+START_TEST(test_end_that_is_held_again_is_not_waited_for_anew)
 {
     int64_t from_us = now_us;
     run_voted();
@@ -521,7 +521,7 @@ START_TEST(test_failover_end_that_is_held_again_is_not_waited_for_anew)
 END_TEST
 
 /* The others went on: no launcher ends well for a run that may fail yet. */
-START_TEST(test_failover_end_is_void_if_the_others_went_on)
+START_TEST(test_end_is_void_if_the_others_went_on)
 {
     hold_the_end();
     connected();
@@ -562,7 +562,7 @@ static void leave_own(void)
 }
 
 /* The server would end with it: it stays until that says `go`. */
-START_TEST(test_failover_launcher_that_serves_goes_when_it_may)
+START_TEST(test_launcher_that_serves_goes_when_it_may)
 {
     leave_own();
     pass(300 * MONO_MS);
@@ -577,7 +577,7 @@ START_TEST(test_failover_launcher_that_serves_goes_when_it_may)
 END_TEST
 
 /* That server may be gone, or not be able to say so. */
-START_TEST(test_failover_launcher_that_serves_goes_without_a_word)
+START_TEST(test_launcher_that_serves_goes_without_a_word)
 {
     leave_own();
     if (_i == 0) {
@@ -597,7 +597,7 @@ START_TEST(test_failover_launcher_that_serves_goes_without_a_word)
 END_TEST
 
 /* A drain, and no worker is left. */
-START_TEST(test_failover_drained_launcher_that_serves_waits_too)
+START_TEST(test_drained_launcher_that_serves_waits_too)
 {
     const struct msg m = {.kind = MSG_KIND_drain, .drain.text = "drained"};
     run_own();
@@ -613,7 +613,7 @@ START_TEST(test_failover_drained_launcher_that_serves_waits_too)
 END_TEST
 
 /* Another's server goes on without it. */
-START_TEST(test_failover_launcher_that_does_not_serve_goes_at_once)
+START_TEST(test_launcher_that_does_not_serve_goes_at_once)
 {
     run_voted();
     signal_comes(SIGTERM);
@@ -625,48 +625,44 @@ END_TEST
 static void add_tests(TCase *t)
 {
     const TTest *const tests[] = {
-        test_failover_round_begins_with_go,
-        test_failover_go_without_its_place_starts_nothing,
-        test_failover_go_after_the_lease_starts_nothing,
-        test_failover_newer_proposal_takes_the_place_of_an_older_one,
-        test_failover_voter_of_the_round_before_accepts,
-        test_failover_member_accepts_the_next_round_at_once,
-        test_failover_go_comes_by_another_connection,
-        test_failover_accept_is_for_the_epoch_that_proposed,
-        test_failover_server_of_an_older_epoch_is_not_obeyed,
-        test_failover_epochs_of_one_count,
-        test_failover_takeover_is_kept_for_the_report,
-        test_failover_fence_says_that_nodes_are_missing,
-        test_failover_promise_leaves_the_lease,
-        test_failover_refusal_without_authority_is_no_answer,
-        test_failover_node_that_leaves_has_no_other_vote,
-        test_failover_next_server_hears_of_the_end,
-        test_failover_success_that_is_held_is_no_end_of_the_run,
-        test_failover_end_that_is_held_has_a_status_of_its_own,
-        test_failover_end_that_is_held_waits_for_the_workers_only,
-        test_failover_end_that_is_held_again_is_not_waited_for_anew,
-        test_failover_launcher_that_serves_goes_when_it_may,
-        test_failover_drained_launcher_that_serves_waits_too,
-        test_failover_launcher_that_does_not_serve_goes_at_once,
+        test_round_begins_with_go,
+        test_go_without_its_place_starts_nothing,
+        test_go_after_the_lease_starts_nothing,
+        test_newer_proposal_takes_the_place_of_an_older_one,
+        test_voter_of_the_round_before_accepts,
+        test_member_accepts_the_next_round_at_once,
+        test_go_comes_by_another_connection,
+        test_accept_is_for_the_epoch_that_proposed,
+        test_server_of_an_older_epoch_is_not_obeyed,
+        test_epochs_of_one_count,
+        test_takeover_is_kept_for_the_report,
+        test_fence_says_that_nodes_are_missing,
+        test_promise_leaves_the_lease,
+        test_refusal_without_authority_is_no_answer,
+        test_node_that_leaves_has_no_other_vote,
+        test_next_server_hears_of_the_end,
+        test_success_that_is_held_is_no_end_of_the_run,
+        test_end_that_is_held_has_a_status_of_its_own,
+        test_end_that_is_held_waits_for_the_workers_only,
+        test_end_that_is_held_again_is_not_waited_for_anew,
+        test_launcher_that_serves_goes_when_it_may,
+        test_drained_launcher_that_serves_waits_too,
+        test_launcher_that_does_not_serve_goes_at_once,
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         tcase_add_test(t, tests[i]);
-    tcase_add_loop_test(t, test_failover_world_in_force_begins_at_once, 0, 2);
-    tcase_add_loop_test(t, test_failover_voter_tells_what_it_accepted, 0, 2);
+    tcase_add_loop_test(t, test_world_in_force_begins_at_once, 0, 2);
+    tcase_add_loop_test(t, test_voter_tells_what_it_accepted, 0, 2);
     tcase_add_loop_test(
-        t, test_failover_spare_knows_that_it_is_one_while_voters_are_missing, 0,
-        2);
-    tcase_add_loop_test(t, test_failover_next_server_finds_a_pending_round, 0,
+        t, test_spare_knows_that_it_is_one_while_voters_are_missing, 0, 2);
+    tcase_add_loop_test(t, test_next_server_finds_a_pending_round, 0, 2);
+    tcase_add_loop_test(t, test_launcher_that_serves_goes_without_a_word, 0, 3);
+    tcase_add_loop_test(t, test_end_is_void_if_the_others_went_on, 0, 2);
+    tcase_add_loop_test(t, test_vote_of_an_instance_that_gave_way_is_void, 0,
                         2);
-    tcase_add_loop_test(
-        t, test_failover_launcher_that_serves_goes_without_a_word, 0, 3);
-    tcase_add_loop_test(t, test_failover_end_is_void_if_the_others_went_on, 0,
-                        2);
-    tcase_add_loop_test(
-        t, test_failover_vote_of_an_instance_that_gave_way_is_void, 0, 2);
 }
 
 int main(void)
 {
-    return agent_hand_run("agent_failover", add_tests);
+    return agent_hand_run("agent_votes", add_tests);
 }
