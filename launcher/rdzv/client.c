@@ -45,9 +45,6 @@
 
 #define DIAL_MS    5000 /* at most; less where read_timeout is */
 #define RESOLVE_MS 2000 /* a resolver may well take longer, but not unsaid */
-/* A daemon that is gone is likely to be started again. Its port is left to it
- * for this time before a launcher on its host serves there instead. */
-#define TAKE_OVER_US (3 * MONO_S)
 
 #define CLIENT_MAGIC 0x525a434cu
 #define PLACE_MAGIC  0x706c6163u
@@ -80,9 +77,8 @@ struct place {
     int port; /* where to dial: the server's own choice for port 0 */
     struct resolver resolver; /* it may be busy for a try that is over */
     struct addr_list addrs;
-    bool fresh;      /* `addrs` came from it, and were not tried yet */
-    bool foreign;    /* the server that was up there last was not ours ... */
-    int64_t lost_us; /* ... and when we lost it */
+    bool fresh; /* `addrs` came from it, and were not tried yet */
+    bool taken; /* a server that is not ours was up there */
 };
 
 struct rdzv_client {
@@ -250,17 +246,12 @@ static bool serve_at(struct rdzv_client *cl, const struct sockaddr *sa)
 {
     struct ddp_err err;
     struct place *p = cl->to;
-    pid_t pid = own_server_serve(&cl->own, sa, cl->reached == NEVER_UP,
-                                 p->foreign, &err);
+    pid_t pid = own_server_serve(&cl->own, sa, cl->reached == NEVER_UP, &err);
     if (pid < 0)
         keep_reason(cl, err.text);
     if (pid <= 0)
         return pid < 0 && err.code != DDP_E_CONFIG;
     p->port = own_server_home_port(&cl->own);
-    if (p->foreign)
-        log_info("no server answers at %s port %d any more: this launcher "
-                 "serves its own run there until another server is started",
-                 p->host, p->port);
     return true;
 }
 
@@ -281,16 +272,17 @@ static bool is_ours(struct rdzv_client *cl, const struct sockaddr *sa)
     return local == ADDR_HERE;
 }
 
-/* Serves the rendezvous if it is to be here and nobody does yet. */
+/* Serves the rendezvous if it is to be here and nobody else ever did. If a
+ * server that was there is lost, the nodes elect one of themselves at their
+ * spare ports: the endpoint's stays free for a daemon that comes back. */
 static void try_to_serve(struct rdzv_client *cl)
 {
     const struct place *p = cl->to;
     if (own_server_pid(&cl->own) > 0 || cl->conf->is_host == 0 ||
         !is_endpoint(cl, p))
         return;
-    if (p->foreign && cl->conf->is_host != 1 &&
-        mono_now_us() < mono_after(p->lost_us, TAKE_OVER_US))
-        return;
+    if (p->taken && cl->conf->is_host != 1)
+        return; /* it is left to the server that was there */
     for (int i = 0; i < p->addrs.n; i++) {
         const struct sockaddr *sa = (const struct sockaddr *)&p->addrs.at[i];
         if ((cl->conf->is_host == 1 || is_ours(cl, sa)) && serve_at(cl, sa))
@@ -312,7 +304,7 @@ static void on_up(void *ctx, struct conn *c)
         cl->reached = WAS_UP;
     cl->hosts =
         own_server_is_at(&cl->own, (const struct sockaddr *)&cl->dialled);
-    cl->to->foreign = !cl->hosts;
+    cl->to->taken |= !cl->hosts;
     int which = is_endpoint(cl, cl->to) ? (int)(cl->to - cl->places) : -1;
     redirect_connected(&cl->redirect, cl->to->host, cl->to->port, which);
     farewell_places_connected(&cl->farewell, &cl->dialled, cl->hosts);
@@ -374,12 +366,6 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     cl->handler->on_msg(cl->ctx, m);
 }
 
-static void session_ended(struct rdzv_client *cl)
-{
-    cl->to->lost_us = mono_now_us();
-    redirect_disconnected(&cl->redirect);
-}
-
 static void on_closed(
     void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
 {
@@ -392,7 +378,7 @@ static void on_closed(
     cl->conn = NULL;
     if (cl->state == CLIENT_UP) {
         cl->state = CLIENT_IDLE;
-        session_ended(cl);
+        redirect_disconnected(&cl->redirect);
         cl->handler->on_disconnected(cl->ctx, why);
         return;
     }
@@ -608,7 +594,7 @@ void rdzv_client_disconnect(struct rdzv_client *cl)
         conn_close(cl->conn);
     cl->conn = NULL;
     if (cl->state == CLIENT_UP)
-        session_ended(cl);
+        redirect_disconnected(&cl->redirect);
     cl->state = CLIENT_IDLE;
 }
 
@@ -650,20 +636,9 @@ pid_t rdzv_client_server(const struct rdzv_client *cl)
     return own_server_pid(&cl->own);
 }
 
-/* What answers there next is not ours. The run may be over as well, and then
- * nothing follows. */
-static void give_port_back(struct rdzv_client *cl)
-{
-    for (int i = 0; i < cl->conf->endpoints_len; i++) {
-        cl->places[i].foreign = true;
-        cl->places[i].lost_us = mono_now_us();
-    }
-}
-
 void rdzv_client_server_ended(struct rdzv_client *cl)
 {
-    if (own_server_ended(&cl->own, cl->reached != WAS_HEARD))
-        give_port_back(cl);
+    own_server_ended(&cl->own, cl->reached != WAS_HEARD);
 }
 
 void rdzv_client_server_kill(struct rdzv_client *cl)

@@ -9,10 +9,6 @@
  * does not poll it while the process lives: when that ends, connections wait in
  * the kernel's queue, and start the next process.
  *
- * If another server was at the endpoint before, the process stands in for a
- * daemon: it serves this launcher's run only, and ends if the daemon asks for
- * the port. The launcher leaves the endpoint alone then (own_server_ended).
- *
  * There is one process at a time. So a launcher never serves a run at two
  * places, and all its ports lead to the same server.
  *
@@ -64,7 +60,6 @@ struct server_args {
     int nodes_max;
     bool debug;
     const struct conf *conf;
-    const char *only_run;
 };
 
 /* What HTTP clients may call it. */
@@ -99,7 +94,6 @@ static void run_server(const struct helper_fds *fds, const void *arg)
         .nodes_max = a->nodes_max,
         .debug = a->debug,
         .http_hosts = names,
-        .only_run = a->only_run,
         .key = a->conf->token,
     };
     server_main(&p);
@@ -113,7 +107,6 @@ static int start_process(struct own_server *s, int home_fd, struct ddp_err *err)
         .nodes_max = nodes_max < CONF_NNODES_MAX ? nodes_max : CONF_NNODES_MAX,
         .debug = s->debug,
         .conf = s->conf,
-        .only_run = home_fd >= 0 && s->stands_in ? s->conf->run_id : NULL,
     };
     struct helper_fds fds = {
         .listener = home_fd >= 0 ? home_fd : s->spare_fd,
@@ -306,7 +299,6 @@ static void remember_home(struct own_server *s, const struct sockaddr *sa)
 pid_t own_server_serve(struct own_server *s,
                        const struct sockaddr *sa,
                        bool first,
-                       bool foreign,
                        struct ddp_err *err)
 {
     int fd;
@@ -316,7 +308,6 @@ pid_t own_server_serve(struct own_server *s,
     if (rc != 0)
         return rc > 0 ? 0 : -1;
     remember_home(s, sa);
-    s->stands_in |= foreign;
     rc = start_process(s, fd, err);
     (void)close(fd); /* the server has it */
     if (rc != 0)
@@ -346,16 +337,12 @@ pid_t own_server_pid(const struct own_server *s)
     return s->pid;
 }
 
-bool own_server_ended(struct own_server *s, bool first)
+void own_server_ended(struct own_server *s, bool first)
 {
     int status = helper_reap(&s->pid);
     int64_t lived_us = mono_now_us() - s->began_us;
     bool at_home = s->home_port > 0;
-    bool gave_back = at_home && s->stands_in && WIFEXITED(status) &&
-                     WEXITSTATUS(status) == 0;
     s->home_port = 0;
-    if (gave_back)
-        s->has_home = false; /* the daemon is about to listen there */
     /* It has said why it cannot serve; the next one could not either. */
     if (first && at_home && WIFEXITED(status) && WEXITSTATUS(status) != 0)
         fatalx(WEXITSTATUS(status), "cannot serve the rendezvous on this node");
@@ -371,7 +358,6 @@ bool own_server_ended(struct own_server *s, bool first)
         watch_spare_later(s);
     else
         watch_spare(s);
-    return gave_back;
 }
 
 void own_server_kill(struct own_server *s)

@@ -1,8 +1,8 @@
 /*
  * launcher/rdzv/own_server: the rendezvous server of this launcher, a process
- * of its own. It is started where an endpoint is an address of this node and
- * nobody serves there yet; and once a node that has lost its server connects to
- * this launcher's spare port. Until then nothing runs for that
+ * of its own. It is started where an endpoint is an address of this node and no
+ * other server was ever there; and once a node that has lost its server
+ * connects to this launcher's spare port. Until then nothing runs for that
  * port: the launcher only listens, so that it can tell the port in its join.
  */
 #ifndef LAUNCHER_RDZV_OWN_SERVER_H
@@ -25,7 +25,6 @@ struct own_server {
     pid_t pid;        /* of the process, 0: none */
     int64_t began_us; /* when it was started */
     bool served;      /* there was one, at an endpoint */
-    bool stands_in;   /* ... in the place of a daemon */
     int failed;       /* so often in a row it could not be started */
 
     /* The endpoint at which it has served, which is an address of this node. */
@@ -53,18 +52,15 @@ int own_server_spare_port(const struct own_server *s);
 
 /*
  * Serves at an endpoint: `sa` is its address, which is this node's own. If a
- * `foreign` server was there before, the process serves this run only, and
- * gives the port back to a daemon. If a process runs already nothing happens.
- * Returns its pid; 0: another program has the port. Errors: -1, DDP_E_CONFIG it
- * cannot listen there, DDP_E_NOMEM the process cannot be started; after
- * START_TRIES in a row, and if no server was ever reached (`first`), that ends
- * the launch, as does a port that is taken where this node was told to serve
- * (is_host).
+ * process runs already nothing happens. Returns its pid; 0: another program has
+ * the port. Errors: -1, DDP_E_CONFIG it cannot listen there, DDP_E_NOMEM the
+ * process cannot be started; after START_TRIES in a row, and if no server was
+ * ever reached (`first`), that ends the launch, as does a port that is taken
+ * where this node was told to serve (is_host).
  */
 pid_t own_server_serve(struct own_server *s,
                        const struct sockaddr *sa,
                        bool first,
-                       bool foreign,
                        struct ddp_err *err);
 
 /* The port of the endpoint at which it serves; 0: at none. */
@@ -75,9 +71,8 @@ bool own_server_is_at(const struct own_server *s, const struct sockaddr *sa);
 
 pid_t own_server_pid(const struct own_server *s); /* 0: none runs */
 /* It was told to be dead: reaps it. Ends the launch if it could not serve at an
- * endpoint, has said so, and no server was ever heard (`first`). True: it gave
- * the endpoint's port back to a daemon, or the run is over. */
-bool own_server_ended(struct own_server *s, bool first);
+ * endpoint, has said so, and no server was ever heard (`first`). */
+void own_server_ended(struct own_server *s, bool first);
 void own_server_kill(struct own_server *s);
 
 #endif

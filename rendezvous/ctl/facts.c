@@ -172,16 +172,6 @@ bool fact_namesakes(const cJSON *nodes)
 
 /* -- sentences ------------------------------------------------------------- */
 
-bool fact_stand_in(const cJSON *status, struct fact *out)
-{
-    const char *run = field_text(status, "serves_only");
-    return run[0] != '\0' &&
-           say(out, TINT_NONE,
-               "a launcher serves here in the place of the daemon, for run "
-               "'%.128s' only",
-               run);
-}
-
 bool fact_what(const cJSON *run, struct fact *out)
 {
     char up[24];

@@ -33,8 +33,6 @@ const char *fact_plural(int64_t n);
 
 /* -- sentences: false if there is nothing to say --------------------------- */
 
-/* Of the whole document: a launcher serves, which knows one run. */
-bool fact_stand_in(const cJSON *status, struct fact *out);
 /* Program, round, spares, master, who serves. */
 bool fact_what(const cJSON *run, struct fact *out);
 /* Who has the authority. Nothing is amiss as long as it may act.

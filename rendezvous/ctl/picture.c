@@ -477,12 +477,11 @@ put_title(const struct picture *p, const cJSON *status, struct sheet *s)
     ctl_span(field_number(status, "uptime_s", 0), up);
     if (ended > 0)
         (void)snprintf(over, sizeof(over), ", %d that ended", ended);
-    bool launcher = field_text(status, "serves_only")[0] != '\0';
-    (void)snprintf(
-        title, sizeof(title), /* may be cut */
-        "%s%.80s: %s %.20s, up %s; %d run%s%s", p->paused ? "[paused] " : "",
-        p->where, launcher ? "launcher" : "rendezvous",
-        field_text(status, "version"), up, live, fact_plural(live), over);
+    (void)snprintf(title, sizeof(title), /* may be cut */
+                   "%s%.80s: rendezvous %.20s, up %s; %d run%s%s",
+                   p->paused ? "[paused] " : "", p->where,
+                   field_text(status, "version"), up, live, fact_plural(live),
+                   over);
     if (p->news[0] == '\0') {
         put(s, TINT_BOLD, title);
         return;
@@ -628,7 +627,6 @@ static void draw_all(struct picture *p,
 {
     struct sheet s = {.style = &p->style, .f = f, .left = INT32_MAX};
     put_title(p, status, &s);
-    put_fact(&s, fact_stand_in, status);
     for (size_t i = 0; i < runs->n; i++) {
         struct list one = *runs;
         one.objs = &runs->objs[i];

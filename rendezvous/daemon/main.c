@@ -5,14 +5,11 @@
  * loop until SIGTERM or SIGINT. Then each node gets a lease of its
  * reconnect_timeout: runs go on without the daemon and wait for it.
  *
- * If a launcher serves there in the daemon's place it is asked for the port.
- *
  * Failure modes: a wrong option, a token file that is missing or readable by
  * others, an address in use: one line with advice, and the error's status.
  * Without systemd's notifications it serves on.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +21,10 @@
 #include "rendezvous/base/signals_name.h"
 #include "rendezvous/daemon/sd.h"
 #include "rendezvous/daemon/server.h"
-#include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/daemon/store_supervisor.h"
 #include "rendezvous/http/http_hosts.h"
 #include "rendezvous/net/addr.h"
 #include "rendezvous/net/tls.h"
-
-#define GIVE_BACK_MS 3000 /* for a launcher to give our port back */
 
 #define OPTS_DEF "rendezvous/daemon/options.def"
 #include "rendezvous/base/opts_rows.h"
@@ -101,28 +95,6 @@ static int open_listener(const char *text, int *fd, struct ddp_err *err)
     if (addr_resolve(host, port, &list, err) != 0)
         return -1;
     return addr_listen((const struct sockaddr *)&list.at[0], fd, err);
-}
-
-/* A launcher may hold the port in our place, and gives it back. */
-static int take_listener(const char *text, int *fd, struct ddp_err *err)
-{
-    char host[256];
-    int port;
-    struct ddp_err ignored;
-    int rc = open_listener(text, fd, err);
-    if (rc == 0 || err->sys_errno != EADDRINUSE ||
-        split_listen(text, host, &port, &ignored) != 0 ||
-        !stand_in_ask(port, GIVE_BACK_MS))
-        return rc;
-    int64_t until_us = mono_after(mono_now_us(), GIVE_BACK_MS * MONO_MS);
-    while ((rc = open_listener(text, fd, err)) != 0 &&
-           err->sys_errno == EADDRINUSE && mono_now_us() < until_us)
-        (void)poll(NULL, 0, 20);
-    if (rc == 0)
-        log_info("a launcher that served port %d in the place of the daemon "
-                 "gave it back",
-                 port);
-    return rc;
 }
 
 /* -- a life under systemd, or not ------------------------------------------ */
@@ -353,9 +325,9 @@ static const char *advice(const struct ddp_err *err)
 {
     switch (err->sys_errno) {
     case EADDRINUSE:
-        return "; another ddprdzvd, a job or another program has that port "
-               "(ss -ltnp shows which): end it, or choose another port with "
-               "--listen";
+        return "; a launcher (ddprun) that serves its own job, another "
+               "ddprdzvd or another program has that port (ss -ltnp shows "
+               "which): end it, or choose another port with --listen";
     case EADDRNOTAVAIL:
         return "; no interface of this machine has that address; [::] listens "
                "on all of them";
@@ -374,7 +346,7 @@ static int serve(const struct opts *o)
     int fd;
     if (check_names(o, &err) != 0 || read_token(o, &key, &err) != 0 ||
         read_orders(opts_text(o, OPTION_orders), &orders, &err) != 0 ||
-        take_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
+        open_listener(opts_text(o, OPTION_listen), &fd, &err) != 0) {
         log_warnx("%s%s", err.text, advice(&err));
         if (err.code == DDP_E_USAGE)
             opts_usage(&table, stderr);

@@ -37,7 +37,6 @@
 #include "rendezvous/daemon/outbox.h"
 #include "rendezvous/daemon/pending.h"
 #include "rendezvous/daemon/server_log.h"
-#include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/http/http_routes.h"
 #include "rendezvous/http/overview.h"
 #include "rendezvous/http/viewers.h"
@@ -264,19 +263,6 @@ why_no_orders(const struct server *s, const char *peer, const char *here)
     return NULL;
 }
 
-static const char *run_of_order(const struct msg *m)
-{
-    return m->kind == MSG_KIND_order_drain ? m->order_drain.run
-           : m->kind == MSG_KIND_order_end ? m->order_end.run
-                                           : m->order_go_on.run;
-}
-
-static bool is_others(const struct server *s, const char *run)
-{
-    return s->conf.only_run != NULL && run[0] != '\0' &&
-           strcmp(run, s->conf.only_run) != 0;
-}
-
 /* True: the message was an order, and it was refused. */
 static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
@@ -287,9 +273,6 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
     conn_peer(slot->conn, peer);
     conn_here(slot->conn, here);
     const char *why = why_no_orders(s, peer, here);
-    if (why == NULL && is_others(s, run_of_order(m)))
-        why = "a launcher serves here, for its own run only: ask again when a "
-              "server of other runs, ddprdzvd, is started here";
     if (why == NULL)
         return false;
     struct msg no = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
@@ -297,20 +280,6 @@ refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
     server_log_closed(s->log, slot->conn,
                       "orders are not taken from this address");
     conn_send(slot->conn, &no);
-    conn_finish(slot->conn);
-    conn_slots_free(s->slots, slot);
-    return true;
-}
-
-/* A run that this server is not for is no run that is refused: its nodes see
- * that nobody answers them, and wait for the daemon. True: it was one. */
-static bool
-leave_to_daemon(struct server *s, struct conn_slot *slot, const struct msg *m)
-{
-    bool others = slot->state != CONN_SLOT_JOINED && m->kind == MSG_KIND_join &&
-                  is_others(s, m->join.run);
-    if (!others)
-        return false;
     conn_finish(slot->conn);
     conn_slots_free(s->slots, slot);
     return true;
@@ -335,7 +304,7 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
     ddp_assert(slot->conn == c && !s->closing);
-    if (refuse_order(s, slot, m) || leave_to_daemon(s, slot, m))
+    if (refuse_order(s, slot, m))
         return;
     if (slot->state == CONN_SLOT_PENDING) {
         conn_slots_join(s->slots, slot);
@@ -455,7 +424,6 @@ static struct status_daemon describe(const struct server *s, int64_t now_us)
     return (struct status_daemon){
         .incarnation = s->incarnation,
         .uptime_us = now_us - s->opened_us,
-        .only_run = s->conf.only_run,
         .token = s->conf.key != NULL,
         .nodes = conn_slots_used(s->slots) - conn_slots_pending(s->slots),
         .pending = conn_slots_pending(s->slots),
@@ -665,33 +633,8 @@ static void close_when_idle(void *ctx)
     *s = NULL;
 }
 
-static void on_asked(uv_poll_t *poll, int status, int events)
-{
-    struct server **s = poll->data;
-    int fd = -1;
-    (void)events;
-    (void)uv_fileno((uv_handle_t *)poll, &fd); /* it is open */
-    if (status != 0 || !stand_in_is_asked(fd) || *s == NULL)
-        return; /* it ends as it is */
-    (void)uv_poll_stop(poll);
-    close_when_idle(s);
-}
-
-/* Best effort: without it the port is free when the run is over. */
-static void watch_for_daemon(uv_loop_t *loop, int port, struct server **s)
-{
-    static uv_poll_t poll; /* for the life of the process */
-    int fd = stand_in_listen(port);
-    if (fd < 0 || uv_poll_init(loop, &poll, fd) != 0)
-        return;
-    poll.data = s;
-    (void)uv_poll_start(&poll, UV_READABLE, on_asked);
-    uv_unref((uv_handle_t *)&poll); /* it is no reason to live */
-}
-
 void server_main(const struct server_process *p)
 {
-    int port = addr_fd_port(p->listen_fd);
     uv_loop_t loop;
     struct server *s = NULL;
     struct ddp_err err;
@@ -701,7 +644,6 @@ void server_main(const struct server_process *p)
         .quiet = true,
         .embedded = true,
         .http_hosts = p->http_hosts,
-        .only_run = p->only_run,
         .key = p->key,
         .store_chan = p->store_chan,
         .on_idle = close_when_idle,
@@ -715,8 +657,6 @@ void server_main(const struct server_process *p)
     if (server_open(&s, &loop, p->listen_fd, &conf, &err) != 0 ||
         (p->also_fd > 0 && server_listen_too(s, p->also_fd, &err) != 0))
         fatalx(ddp_code_exit(err.code), "%s", err.text);
-    if (p->only_run != NULL)
-        watch_for_daemon(&loop, port, &s);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     _exit(0);
 }

@@ -34,9 +34,7 @@ struct server_conf {
     bool quiet;    /* no notes: a launcher beside it tells them better */
     bool embedded; /* in a launcher, which has no options for the limits */
     enum server_orders orders;
-    const char *only_run; /* a launcher serves this run in a daemon's place, and
-                             no other; borrowed. NULL: all runs */
-    struct tls_key *key;  /* of the token, borrowed; NULL: open to all */
+    struct tls_key *key; /* of the token, borrowed; NULL: open to all */
     /* The giving end of a channel (net/fd_pass) to a c10d store, owned by the
      * server. A connection that speaks the store's protocol is handed over
      * there. So is one that says nothing for two seconds: PyTorch's older
@@ -75,19 +73,17 @@ int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err);
 struct server_process {
     int listen_fd;
     int also_fd;    /* another listener; 0: none */
-    int store_chan; /* this, http_hosts, only_run and key as in server_conf */
+    int store_chan; /* this, http_hosts and key as in server_conf */
     int nodes_max;
     bool debug;
     const char *http_hosts;
-    const char *only_run; /* listen_fd is then in a daemon's place */
     struct tls_key *key;
 };
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended, and nobody says any more that a run is served elsewhere; or
- * when a daemon asks for the port of one that stands in for it
- * (daemon/stand_in). Never returns; ends with status 0.
+ * run has ended, and nobody says any more that a run is served elsewhere. Never
+ * returns; ends with status 0.
  */
 void server_main(const struct server_process *p) __attribute__((noreturn));
 

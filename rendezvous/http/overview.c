@@ -205,8 +205,6 @@ write_head(struct json *j, const struct rdzv *r, const struct status_daemon *d)
     json_text(j, "version", DDPRUN_VERSION);
     json_text(j, "incarnation", d->incarnation);
     json_seconds(j, "uptime_s", d->uptime_us);
-    if (d->only_run != NULL)
-        json_text(j, "serves_only", d->only_run);
     json_bool(j, "token", d->token);
     json_int(j, "connections", d->nodes + d->pending + d->http);
     json_open(j, "limits", '{');

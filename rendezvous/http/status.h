@@ -46,7 +46,6 @@ void status_count_http(struct status_counts *counts, int code);
 struct status_daemon {
     const char *incarnation; /* hexadecimal; a new one at each start */
     int64_t uptime_us;
-    const char *only_run; /* it stands in for a daemon; NULL: it does not */
     bool token;
     int nodes, pending, http; /* connections */
     int conns_max, http_max;

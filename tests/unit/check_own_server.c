@@ -18,7 +18,6 @@
 
 #include "launcher/rdzv/own_server.h"
 #include "rendezvous/base/mono.h"
-#include "rendezvous/daemon/stand_in.h"
 #include "rendezvous/net/addr.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/suite.h"
@@ -27,12 +26,11 @@ static uv_loop_t loop;
 static struct conf conf;
 static struct own_server own;
 
-static bool first;     /* no server was heard yet */
-static bool gave_back; /* what own_server_ended said last */
+static bool first; /* no server was heard yet */
 
 static void setup(void)
 {
-    first = gave_back = false;
+    first = false;
     (void)signal(SIGPIPE, SIG_IGN); /* as an agent does, and its server */
     memset(&conf, 0, sizeof(conf));
     conf.nnodes_min = conf.nnodes_max = 2;
@@ -90,7 +88,7 @@ static void reap(void)
     if (pid > 0 &&
         waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         info.si_pid == pid)
-        gave_back = own_server_ended(&own, first);
+        own_server_ended(&own, first);
 }
 
 static void wait_for_its_end(void)
@@ -151,17 +149,11 @@ static int free_port(void)
     return port;
 }
 
-static pid_t serve_after(int port, bool foreign)
+static pid_t serve(int port)
 {
     struct ddp_err err = {.text = ""};
     struct sockaddr_in sa = at(port);
-    return own_server_serve(&own, (const struct sockaddr *)&sa, false, foreign,
-                            &err);
-}
-
-static pid_t serve(int port)
-{
-    return serve_after(port, false);
+    return own_server_serve(&own, (const struct sockaddr *)&sa, false, &err);
 }
 
 static bool is_at(int port)
@@ -294,9 +286,39 @@ START_TEST(test_server_of_the_spare_port_takes_the_endpoint_too)
     ck_assert_int_eq(kill(own_server_pid(&own), SIGKILL), 0);
     ck_assert(!refuses(own_server_spare_port(&own)));
     wait_for_its_end();
-    ck_assert(!gave_back);
     ck_assert(answers(own_server_spare_port(&own)));
     ck_assert_int_eq(own_server_home_port(&own), port);
+    ck_assert(answers(port));
+}
+END_TEST
+
+/* The endpoint is asked first. */
+START_TEST(test_killed_server_serves_at_the_endpoint_again)
+{
+    open_own();
+    int port = free_port();
+    ck_assert_int_gt(serve(port), 0);
+    ck_assert(answers(port));
+    ck_assert_int_eq(kill(own_server_pid(&own), SIGKILL), 0);
+    wait_for_its_end();
+    ck_assert_int_eq(own_server_home_port(&own), 0);
+    ck_assert_int_gt(serve(port), 0);
+    ck_assert(answers(port));
+    ck_assert_int_eq(own_server_home_port(&own), port);
+}
+END_TEST
+
+/* It ends with a status, and was never there. */
+START_TEST(test_server_that_could_not_serve_at_the_endpoint_is_started_again)
+{
+    open_own();
+    int port = free_port();
+    fault_plan("helper1:epoll_create1:1+:EMFILE");
+    ck_assert_int_gt(serve(port), 0);
+    wait_for_its_end();
+    fault_end();
+    ck_assert_int_eq(own_server_home_port(&own), 0);
+    ck_assert_int_gt(serve(port), 0);
     ck_assert(answers(port));
 }
 END_TEST
@@ -311,104 +333,6 @@ START_TEST(test_port_of_another_program_is_left_to_it)
     ck_assert_int_eq(serve(addr_fd_port(fd)), 0);
     ck_assert_int_eq(own_server_pid(&own), 0);
     ck_assert_int_eq(close(fd), 0);
-}
-END_TEST
-
-/* -- in the place of a daemon ---------------------------------------------- */
-
-/* Serves where a daemon was, which is gone; the port is returned. */
-static int stand_in(void)
-{
-    open_own();
-    int port = free_port();
-    ck_assert_int_gt(serve_after(port, true), 0);
-    ck_assert(answers(port));
-    return port;
-}
-
-/* The daemon asks, and waits until the process has ended. */
-static void daemon_takes(int port)
-{
-    ck_assert(stand_in_ask(port, 5000));
-    wait_for_its_end();
-    ck_assert(gave_back);
-    ck_assert_int_eq(own_server_home_port(&own), 0);
-}
-
-/* The spare port stays, and its process leaves the endpoint alone: the daemon
- * is about to listen there. */
-START_TEST(test_stand_in_gives_the_port_back)
-{
-    int port = stand_in(), spare = own_server_spare_port(&own);
-    ck_assert(answers(spare));
-    daemon_takes(port);
-    ck_assert(refuses(port));
-    ck_assert(answers(spare));
-    ck_assert_int_gt(own_server_pid(&own), 0);
-    ck_assert_int_eq(own_server_home_port(&own), 0);
-    ck_assert(is_at(spare) && !is_at(port));
-    ck_assert(refuses(port));
-}
-END_TEST
-
-/* The daemon is gone once more: all begins anew. */
-START_TEST(test_stand_in_gives_the_port_back_each_time)
-{
-    int port = stand_in();
-    for (int i = 0; i < 2; i++) {
-        daemon_takes(port);
-        ck_assert_int_gt(serve_after(port, true), 0);
-        ck_assert(answers(port));
-        ck_assert_int_eq(own_server_home_port(&own), port);
-    }
-    daemon_takes(port);
-}
-END_TEST
-
-/* That was no daemon: the next process is at the endpoint again, whoever asks
- * for it first, and gives the port back all the same. */
-START_TEST(test_stand_in_that_is_killed_gave_nothing_back)
-{
-    int port = stand_in();
-    ck_assert_int_eq(kill(own_server_pid(&own), SIGKILL), 0);
-    wait_for_its_end();
-    ck_assert(!gave_back);
-    if (_i == 0)
-        ck_assert(answers(own_server_spare_port(&own)));
-    else
-        ck_assert_int_gt(serve(port), 0);
-    ck_assert(answers(port));
-    ck_assert_int_eq(own_server_home_port(&own), port);
-    daemon_takes(port);
-}
-END_TEST
-
-/* It ends with a status, and was never there. */
-START_TEST(test_stand_in_that_cannot_serve_gave_nothing_back)
-{
-    open_own();
-    int port = free_port();
-    fault_plan("helper1:epoll_create1:1+:EMFILE");
-    ck_assert_int_gt(serve_after(port, true), 0);
-    wait_for_its_end();
-    fault_end();
-    ck_assert(!gave_back);
-    ck_assert_int_eq(own_server_home_port(&own), 0);
-    ck_assert_int_gt(serve_after(port, true), 0);
-    ck_assert(answers(port));
-}
-END_TEST
-
-/* At its own endpoint a launcher is in nobody's place. */
-START_TEST(test_server_of_the_endpoint_gives_its_port_to_nobody)
-{
-    open_own();
-    int port = free_port();
-    pid_t pid = serve(port);
-    ck_assert(answers(port));
-    ck_assert(!stand_in_ask(port, 5000));
-    ck_assert(answers(port));
-    ck_assert_int_eq(own_server_pid(&own), pid);
 }
 END_TEST
 
@@ -428,13 +352,10 @@ int main(void)
     tcase_add_test(tc, test_spare_port_that_cannot_be_had_is_no_end);
     tcase_add_test(tc, test_server_at_the_endpoint_has_the_spare_port_too);
     tcase_add_test(tc, test_server_of_the_spare_port_takes_the_endpoint_too);
+    tcase_add_test(tc, test_killed_server_serves_at_the_endpoint_again);
+    tcase_add_test(
+        tc, test_server_that_could_not_serve_at_the_endpoint_is_started_again);
     tcase_add_test(tc, test_port_of_another_program_is_left_to_it);
-    tcase_add_test(tc, test_stand_in_gives_the_port_back);
-    tcase_add_test(tc, test_stand_in_gives_the_port_back_each_time);
-    tcase_add_loop_test(tc, test_stand_in_that_is_killed_gave_nothing_back, 0,
-                        2);
-    tcase_add_test(tc, test_stand_in_that_cannot_serve_gave_nothing_back);
-    tcase_add_test(tc, test_server_of_the_endpoint_gives_its_port_to_nobody);
     suite_add_tcase(suite, tc);
     return suite_run(suite);
 }

@@ -361,30 +361,6 @@ START_TEST(test_server_whose_last_node_left_is_idle)
 }
 END_TEST
 
-/* In a daemon's place: who belongs to another run gets no answer at all. */
-START_TEST(test_server_of_one_run_answers_no_other)
-{
-    struct ddp_err err;
-    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
-                               .only_run = _i == 0 ? "r" : "another"};
-    char byte[200];
-    server_close(server);
-    run_for(20);
-    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
-                     0);
-    put_hello();
-    put_join(MSG_VERSION, '1');
-    int fd = say();
-    run_for(50);
-    if (_i == 0)
-        ck_assert(is_open(fd));
-    else /* the hello, and no message */
-        ck_assert_int_le(recv(fd, byte, sizeof(byte), MSG_DONTWAIT),
-                         FRAME_HELLO_LEN);
-    ck_assert_int_eq(close(fd), 0);
-}
-END_TEST
-
 static void order_end_of(const char *run)
 {
     struct msg m = {.kind = MSG_KIND_order_end,
@@ -633,7 +609,6 @@ int main(void)
     tcase_add_test(tc, test_server_answers_a_beat_between_pending);
     tcase_add_test(tc, test_server_reads_no_more_of_a_pending_than_a_join);
     tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
-    tcase_add_loop_test(tc, test_server_of_one_run_answers_no_other, 0, 2);
     tcase_add_loop_test(tc, test_server_that_is_told_of_a_run_elsewhere_stays,
                         0, 2);
     tcase_add_loop_test(tc, test_server_that_heard_a_farewell_stays, 0, 2);

@@ -33,11 +33,20 @@ reaches ::1 && fail '::1 is served'
 background second "$DDPRDZVD" --listen="127.0.0.1:$port"
 end_of second
 same 78 "$STATUS" 'status of a second daemon on a port'
-has "in use; another ddprdzvd, a job or another program has that port" second.err
+has 'in use; a launcher (ddprun) that serves its own job, another ddprdzvd or another program has that port' second.err
 background second "$DDPRDZVD" --listen="192.0.2.1:$port"
 ends_with 78 second
 has 'no interface of this machine has that address' second.err
 stops
+node n --nnodes=1 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+wait_round 1 1
+background second "$DDPRDZVD" --listen="127.0.0.1:$port"
+ends_with 78 second
+has 'a launcher (ddprun) .* (ss -ltnp shows which): end it, or' second.err
+open_gate
+ends_with 0 n
+close_gate
+: >started
 for form in ":$port" "0.0.0.0:$port" "localhost:$port"; do
     listens_as "$form"
     reaches 127.0.0.1 || fail "127.0.0.1 is not served with $form"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A daemon with two jobs stays away: does a launcher of each job serve its own, is
-# nobody refused or stopped, and does the daemon get its port back at once and know
-# where the jobs are?
+# nobody refused or stopped, is the port free for the daemon that comes back, and
+# does the daemon know where the jobs are?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
