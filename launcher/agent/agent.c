@@ -366,9 +366,7 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_done:
     case MSG_KIND_leave:
     case MSG_KIND_bye:
-    case MSG_KIND_order_drain:
-    case MSG_KIND_order_end:
-    case MSG_KIND_order_go_on:
+    case MSG_KIND_order:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
         agent_note(s, NOTE_stale, "message '%s', which no server sends",

@@ -282,22 +282,26 @@ static int give_order(struct ctl *c, const struct msg *order)
     return show(c, text, "\n");
 }
 
+static struct msg order_to(enum msg_verb verb, const char *run)
+{
+    struct msg m = {.kind = MSG_KIND_order,
+                    .order = {.version = MSG_VERSION, .verb = verb}};
+    msg_set(m.order.run, run);
+    return m;
+}
+
 static int do_drain(struct ctl *c)
 {
-    struct msg m = {.kind = MSG_KIND_order_drain};
     const char *run = opts_text(&c->line.o, OPTION_run);
-    m.order_drain.version = MSG_VERSION;
-    m.order_drain.force = opts_number(&c->line.o, OPTION_force);
-    msg_set(m.order_drain.node, c->line.words[1]);
-    msg_set(m.order_drain.run, run != NULL ? run : "");
+    struct msg m = order_to(MSG_ORDER_DRAIN, run != NULL ? run : "");
+    m.order.sure = opts_number(&c->line.o, OPTION_force);
+    msg_set(m.order.node, c->line.words[1]);
     return give_order(c, &m);
 }
 
 static int do_end(struct ctl *c)
 {
-    struct msg m = {.kind = MSG_KIND_order_end};
-    m.order_end.version = MSG_VERSION;
-    msg_set(m.order_end.run, c->line.words[1]);
+    struct msg m = order_to(MSG_ORDER_END, c->line.words[1]);
     return give_order(c, &m);
 }
 
@@ -335,18 +339,16 @@ static bool is_wanted(void)
 
 static int do_go_on(struct ctl *c)
 {
-    struct msg m = {.kind = MSG_KIND_order_go_on};
+    struct msg m = order_to(MSG_ORDER_GO_ON, c->line.words[1]);
     struct ddp_err err;
     char text[512];
-    m.order_go_on.version = MSG_VERSION;
-    m.order_go_on.sure = opts_number(&c->line.o, OPTION_yes);
-    msg_set(m.order_go_on.run, c->line.words[1]);
+    m.order.sure = opts_number(&c->line.o, OPTION_yes);
     int rc = resolve(c);
     if (rc != 0)
         return rc;
     if (order_go_on(c, &m, text, &err) != 0)
         return fail(c, &err);
-    if (m.order_go_on.sure)
+    if (m.order.sure)
         return show(c, text, "\n");
     rc = show(c, text, ".\nGo on without them? [y/N] ");
     if (rc != 0)
@@ -355,7 +357,7 @@ static int do_go_on(struct ctl *c)
         log_warnx("nothing was changed");
         return ddp_code_exit(DDP_E_ABORTED);
     }
-    m.order_go_on.sure = 1;
+    m.order.sure = 1;
     if (order_go_on(c, &m, text, &err) != 0)
         return fail(c, &err);
     return show(c, text, "\n");

@@ -291,20 +291,17 @@ static void relay(const struct ctl_page *p)
 static bool
 read_order(const struct http *h, enum ctl_page_wish wish, struct msg *m)
 {
-    if (wish == CTL_PAGE_END) {
-        m->kind = MSG_KIND_order_end;
-        m->order_end.version = MSG_VERSION;
-        return http_query(h, "run", m->order_end.run,
-                          sizeof(m->order_end.run)) > 0 &&
-               m->order_end.run[0] != '\0';
-    }
-    m->kind = MSG_KIND_order_drain;
-    m->order_drain.version = MSG_VERSION;
-    return http_query(h, "node", m->order_drain.node,
-                      sizeof(m->order_drain.node)) > 0 &&
-           http_query(h, "run", m->order_drain.run,
-                      sizeof(m->order_drain.run)) > 0 &&
-           m->order_drain.node[0] != '\0' && m->order_drain.run[0] != '\0';
+    bool drain = wish != CTL_PAGE_END;
+    struct msg_order *o = &m->order;
+    *m = (struct msg){
+        .kind = MSG_KIND_order,
+        .order = {.version = MSG_VERSION,
+                  .verb = drain ? MSG_ORDER_DRAIN : MSG_ORDER_END}};
+    if (drain && (http_query(h, "node", o->node, sizeof(o->node)) <= 0 ||
+                  o->node[0] == '\0'))
+        return false;
+    return http_query(h, "run", o->run, sizeof(o->run)) > 0 &&
+           o->run[0] != '\0';
 }
 
 static void give_order(const struct ctl_page *p,

@@ -31,6 +31,14 @@ enum msg_graceful {
     MSG_SCALE_DOWN, /* a node leaves */
 };
 
+/* What an operator orders (order.verb). */
+enum msg_verb {
+    MSG_ORDER_DRAIN, /* a node is to leave its run, gracefully */
+    MSG_ORDER_END,   /* the run is to end on all its nodes */
+    MSG_ORDER_GO_ON, /* the nodes that are missing are dead: the server is to go
+                        on with those it has */
+};
+
 /* What MPI libraries are served (join.mpi, --mpi). */
 enum msg_mpi {
     MSG_MPI_NONE,

@@ -407,10 +407,10 @@ static bool give_order(struct sim *s, const struct msg *m)
 bool sim_drain(struct sim *s, int i, bool force)
 {
     struct node_sim *n = &s->nodes[i];
-    struct msg m = {.kind = MSG_KIND_order_drain};
-    m.order_drain.version = MSG_VERSION;
-    m.order_drain.force = force;
-    msg_set(m.order_drain.node, n->agent.conf.join.name);
+    struct msg m = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_DRAIN};
+    m.order.version = MSG_VERSION;
+    m.order.sure = force;
+    msg_set(m.order.node, n->agent.conf.join.name);
     sim_tell(s, "fault", "an operator drains %s", n->agent.conf.join.name);
     if (!give_order(s, &m))
         return false;
@@ -421,9 +421,9 @@ bool sim_drain(struct sim *s, int i, bool force)
 
 bool sim_end(struct sim *s)
 {
-    struct msg m = {.kind = MSG_KIND_order_end};
-    m.order_end.version = MSG_VERSION;
-    msg_set(m.order_end.run, "sim");
+    struct msg m = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_END};
+    m.order.version = MSG_VERSION;
+    msg_set(m.order.run, "sim");
     sim_tell(s, "fault", "an operator ends the run");
     if (!give_order(s, &m))
         return false;
@@ -455,7 +455,7 @@ static bool another_has_run(const struct sim *s, int server)
 
 bool sim_go_on(struct sim *s)
 {
-    struct msg m = {.kind = MSG_KIND_order_go_on};
+    struct msg m = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_GO_ON};
     int server = sim_serving(s);
     int here = 0;
     if (another_has_run(s, server))
@@ -468,9 +468,9 @@ bool sim_go_on(struct sim *s)
             return false;
         here += s->nodes[i].alive;
     }
-    m.order_go_on.version = MSG_VERSION;
-    m.order_go_on.sure = 1;
-    msg_set(m.order_go_on.run, "sim");
+    m.order.version = MSG_VERSION;
+    m.order.sure = 1;
+    msg_set(m.order.run, "sim");
     if (here == 0 || !give_order_to(s, server, &m))
         return false;
     sim_tell(s, "fault", "an operator tells s%d to go on", server);

@@ -292,9 +292,9 @@ START_TEST(test_overview_has_ended_runs_last)
 {
     msg_set(like.run, "a");
     round_of(1);
-    struct msg order = {.kind = MSG_KIND_order_end};
-    order.order_end.version = MSG_VERSION;
-    msg_set(order.order_end.run, "a");
+    struct msg order = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_END};
+    order.order.version = MSG_VERSION;
+    msg_set(order.order.run, "a");
     step(&(struct rdzv_event){.kind = RDZV_MSG,
                               .conn = CONNS - 1,
                               .msg = &order,

@@ -255,14 +255,14 @@ END_TEST
 /* Neither another version's, nor on a connection that has joined. */
 START_TEST(test_rdzv_order_that_is_out_of_order_is_refused)
 {
-    struct msg m = {.kind = MSG_KIND_order_end};
+    struct msg m = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_END};
     run_two(2, 2);
-    m.order_end.version = MSG_VERSION + 1;
-    msg_set(m.order_end.run, "r");
+    m.order.version = MSG_VERSION + 1;
+    msg_set(m.order.run, "r");
     say(ORDERS, &m);
     ck_assert(told(ORDERS, "refused") && !told(0, "end"));
     ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_CONFLICT);
-    m.order_end.version = MSG_VERSION;
+    m.order.version = MSG_VERSION;
     say(0, &m);
     ck_assert(told(0, "drop") && !told(1, "end"));
     m = (struct msg){.kind = MSG_KIND_answered};

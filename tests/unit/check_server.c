@@ -363,9 +363,9 @@ END_TEST
 
 static void order_end_of(const char *run)
 {
-    struct msg m = {.kind = MSG_KIND_order_end,
-                    .order_end.version = MSG_VERSION};
-    msg_set(m.order_end.run, run);
+    struct msg m = {.kind = MSG_KIND_order,
+                    .order = {.version = MSG_VERSION, .verb = MSG_ORDER_END}};
+    msg_set(m.order.run, run);
     put_hello();
     put_msg(&m);
     int fd = say();
@@ -463,14 +463,14 @@ START_TEST(test_server_orders_are_answered_or_refused)
     struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
                                .orders = _i == 0 ? SERVER_ORDERS_DEFAULT
                                                  : SERVER_ORDERS_NONE};
-    struct msg m = {.kind = MSG_KIND_order_end,
-                    .order_end.version = MSG_VERSION};
+    struct msg m = {.kind = MSG_KIND_order,
+                    .order = {.version = MSG_VERSION, .verb = MSG_ORDER_END}};
     struct ddp_err err;
     char all[4096];
     server_close(server);
     ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
                      0);
-    msg_set(m.order_end.run, "x");
+    msg_set(m.order.run, "x");
     put_hello();
     put_msg(&m);
     put_msg(&m);

@@ -255,31 +255,30 @@ void failed(int conn, int64_t round, int code, int64_t age_us)
     say(conn, &m);
 }
 
+static void
+order(enum msg_verb verb, const char *run, const char *node, bool sure)
+{
+    struct msg m = {
+        .kind = MSG_KIND_order,
+        .order = {.version = MSG_VERSION, .verb = verb, .sure = sure}};
+    msg_set(m.order.run, run);
+    msg_set(m.order.node, node);
+    say(ORDERS, &m);
+}
+
 void order_drain(const char *run, const char *node, bool force)
 {
-    struct msg m = {.kind = MSG_KIND_order_drain};
-    m.order_drain.version = MSG_VERSION;
-    m.order_drain.force = force;
-    msg_set(m.order_drain.run, run);
-    msg_set(m.order_drain.node, node);
-    say(ORDERS, &m);
+    order(MSG_ORDER_DRAIN, run, node, force);
 }
 
 void order_end(const char *run)
 {
-    struct msg m = {.kind = MSG_KIND_order_end};
-    m.order_end.version = MSG_VERSION;
-    msg_set(m.order_end.run, run);
-    say(ORDERS, &m);
+    order(MSG_ORDER_END, run, "", false);
 }
 
 void order_go_on(const char *run, bool sure)
 {
-    struct msg m = {.kind = MSG_KIND_order_go_on};
-    m.order_go_on.version = MSG_VERSION;
-    m.order_go_on.sure = sure;
-    msg_set(m.order_go_on.run, run);
-    say(ORDERS, &m);
+    order(MSG_ORDER_GO_ON, run, "", sure);
 }
 
 bool told(int conn, const char *what)

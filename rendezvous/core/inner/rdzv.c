@@ -198,9 +198,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_farewell:
         farewell_hear(r, ev);
         return;
-    case MSG_KIND_order_drain:
-    case MSG_KIND_order_end:
-    case MSG_KIND_order_go_on:
+    case MSG_KIND_order:
         command_step(r, ev);
         return;
     case MSG_KIND_answered:

@@ -51,11 +51,17 @@ static void answer(struct rdzv *r, int conn, const char *text)
     reply_drop(r, conn);
 }
 
-static const char *name_of(enum msg_kind order)
+static const char *name_of(enum msg_verb verb)
 {
-    return order == MSG_KIND_order_drain ? "drain"
-           : order == MSG_KIND_order_end ? "end"
-                                         : "go-on";
+    switch (verb) {
+    case MSG_ORDER_DRAIN:
+        return "drain";
+    case MSG_ORDER_END:
+        return "end";
+    case MSG_ORDER_GO_ON:
+        return "go-on";
+    }
+    DDP_WRONG("order");
 }
 
 __attribute__((format(printf, 5, 6))) static void
@@ -73,14 +79,15 @@ refuse(struct rdzv *r,
     (void)vsnprintf(m.refused.text, sizeof(m.refused.text), fmt, ap);
     va_end(ap);
     note(r, NOTE_order_refused, run, "", "%s, by ddpctl from %s: %s",
-         name_of(ev->msg->kind), ev->peer_addr, m.refused.text);
+         name_of((enum msg_verb)ev->msg->order.verb), ev->peer_addr,
+         m.refused.text);
     reply_send(r, ev->conn, &m);
     reply_drop(r, ev->conn);
 }
 
-static bool
-same_version(struct rdzv *r, const struct rdzv_event *ev, int64_t version)
+static bool same_version(struct rdzv *r, const struct rdzv_event *ev)
 {
+    int64_t version = ev->msg->order.version;
     if (version == MSG_VERSION)
         return true;
     refuse(r, ev, NULL, DDP_E_CONFLICT,
@@ -180,7 +187,7 @@ static bool find_missing(const struct run *run, struct missing *m)
 static struct run *
 stuck_run(struct rdzv *r, const struct rdzv_event *ev, struct missing *m)
 {
-    const char *id = ev->msg->order_go_on.run;
+    const char *id = ev->msg->order.run;
     struct run *run = run_find(r, id);
     if (run == NULL || !is_anybody_here(r, run)) {
         refuse(r, ev, run, DDP_E_PEER, "no node of run '%s' is here now", id);
@@ -228,15 +235,12 @@ static void describe_risk(const struct run *run,
 
 static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
 {
-    const struct msg_order_go_on *o = &ev->msg->order_go_on;
     struct missing m;
     char text[400];
-    if (!same_version(r, ev, o->version))
-        return;
     struct run *run = stuck_run(r, ev, &m);
     if (run == NULL || !may_order(r, ev, run))
         return;
-    if (!o->sure) {
+    if (!ev->msg->order.sure) {
         describe_risk(run, &m, text, sizeof(text));
         answer(r, ev->conn, text);
         return;
@@ -281,10 +285,7 @@ static bool has_run(const struct rdzv *r, const struct run *run)
 
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
 {
-    const struct msg_order_end *o = &ev->msg->order_end;
-    if (!same_version(r, ev, o->version))
-        return;
-    struct run *run = run_of(r, ev, o->run);
+    struct run *run = run_of(r, ev, ev->msg->order.run);
     if (run == NULL || !may_order(r, ev, run))
         return;
     if (!has_run(r, run)) {
@@ -319,7 +320,7 @@ enum match {
 
 static bool is_meant(const struct rdzv *r,
                      const struct node *n,
-                     const struct msg_order_drain *o,
+                     const struct msg_order *o,
                      enum match by)
 {
     const struct run *run = &r->runs[n->run];
@@ -333,7 +334,7 @@ static bool is_meant(const struct rdzv *r,
 }
 
 static int find_nodes(const struct rdzv *r,
-                      const struct msg_order_drain *o,
+                      const struct msg_order *o,
                       enum match by,
                       int found[CANDIDATES_MAX])
 {
@@ -390,7 +391,7 @@ static void refuse_ambiguous(struct rdzv *r,
     }
     refuse(r, ev, NULL, DDP_E_USAGE, /* messages: ok, 2 or more */
            "'%s' matches %d nodes%s%s%s: %s%s; give one of these ids%s",
-           ev->msg->order_drain.node, count, run != NULL ? " of run '" : "",
+           ev->msg->order.node, count, run != NULL ? " of run '" : "",
            run != NULL ? run->id : "", run != NULL ? "'" : "", list,
            count > CANDIDATES_MAX ? ", ..." : "",
            run == NULL ? ", or --run" : "");
@@ -399,7 +400,7 @@ static void refuse_ambiguous(struct rdzv *r,
 /* The one node that is meant, by name before id; NULL: refused. */
 static struct node *the_node(struct rdzv *r, const struct rdzv_event *ev)
 {
-    const struct msg_order_drain *o = &ev->msg->order_drain;
+    const struct msg_order *o = &ev->msg->order;
     int found[CANDIDATES_MAX];
     if (o->run[0] != '\0' && run_of(r, ev, o->run) == NULL)
         return NULL;
@@ -446,7 +447,7 @@ is_harmless(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
 {
     const struct run *run = &r->runs[n->run];
     int usable = count_usable(run);
-    if (ev->msg->order_drain.force)
+    if (ev->msg->order.sure)
         return true;
     if (n->hosts) {
         refuse(r, ev, run, DDP_E_USAGE,
@@ -535,8 +536,6 @@ static void drain(struct rdzv *r, struct node *n)
 static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
 {
     char text[512];
-    if (!same_version(r, ev, ev->msg->order_drain.version))
-        return;
     struct node *n = the_node(r, ev);
     if (n == NULL)
         return;
@@ -579,17 +578,18 @@ void command_drain_asked(struct rdzv *r, struct node *n)
 
 void command_step(struct rdzv *r, const struct rdzv_event *ev)
 {
-    switch (ev->msg->kind) {
-    case MSG_KIND_order_drain:
+    if (!same_version(r, ev))
+        return;
+    switch ((enum msg_verb)ev->msg->order.verb) {
+    case MSG_ORDER_DRAIN:
         command_drain(r, ev);
         return;
-    case MSG_KIND_order_end:
+    case MSG_ORDER_END:
         command_end(r, ev);
         return;
-    case MSG_KIND_order_go_on:
+    case MSG_ORDER_GO_ON:
         command_go_on(r, ev);
         return;
-    default: /* no order */
-        DDP_WRONG("order");
     }
+    DDP_WRONG("order");
 }
