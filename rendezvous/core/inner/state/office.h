@@ -4,7 +4,7 @@
  * proposals. It sends nothing and knows no nodes; takeover.c and propose.c act
  * by it. Nothing outside rendezvous/core includes this.
  *
- * The rule, clause by clause (ddprun-protocol(7), "Who serves", has its proof):
+ * The rule, clause by clause (ddprun-protocol(7), "Who leads", has its proof):
  *
  *   ask     A server asks for promises only if more than half of the voters of
  *           the newest round are here, and, unless that is known to be in
