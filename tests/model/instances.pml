@@ -1,9 +1,9 @@
 /*
- * Two instances of a run, as a model: three nodes and two or three servers with
- * failover, none of which knows anything at first. Servers begin the run where enough
+ * Two instances of a run, as a model: three nodes and two or three servers,
+ * none of which knows anything at first. Servers begin the run where enough
  * newcomers are, also side by side; nodes of the younger instance go over to the
- * older one; servers take either of them over. ddprun-protocol(7), AUTHORITY, has
- * the rule in words ("Where a run begins"). scripts/model checks it.
+ * older one; servers take either of them over. ddprun-protocol(7), "Where
+ * a run begins", has the rule in words. scripts/model checks it.
  *
  * Within an instance the rule is that of authority.pml, without its time: a server
  * acts while half of its voters obey it, and a round is in force when no worker of
