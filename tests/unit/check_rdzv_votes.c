@@ -331,7 +331,6 @@ END_TEST
  */
 START_TEST(test_end_of_a_node_alone_is_no_final_one)
 {
-    like.reconnect_ms = like.heartbeat_ms; /* no long lease */
     round_of(3, 1, 3);
     voters[0].silent = voters[2].silent = true;
     goes_on(HEARTBEAT / 2);
