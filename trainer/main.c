@@ -14,11 +14,11 @@
  * fingerprints are compared.
  *
  * All ranks must take the same branches, or they wait for each other in
- * different collectives. If one rank learns something alone (a snapshot that it
- * found, a signal), all agree over the communicator before one acts on it. A
- * rank that fails exits with the error's number; the others fail in their next
- * collective, within 100 ms, and exit too. The launcher starts all of them
- * again, and they resume from the newest snapshot.
+ * different collectives. If one rank learns something alone (it found a
+ * snapshot, or got a signal), all agree over the communicator before any rank
+ * acts. A rank that fails exits with the error's number; the others fail in
+ * their next collective, within 100 ms, and exit too. The launcher starts all
+ * of them again, and they resume from the newest snapshot.
  *
  * trainer/setup has what a rank needs before its first step, train the steps,
  * peers what ranks agree on, keep and resume how it saves and resumes.

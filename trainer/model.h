@@ -2,10 +2,10 @@
  * trainer/model: the models by name, their parameters, and one step forward
  * and backward through their layers.
  *
- * All parameters lie in one array and all gradients in another of the same
- * order, so that one broadcast, one all-reduce and one pass of the optimizer
- * do for all of them. Tensors are named windows into it, laid out as
- * PyTorch lays out nn.Linear, so that a snapshot opens there.
+ * All parameters lie in an array and all gradients in a second array of the
+ * same order, so that a single broadcast, all-reduce or pass of the optimizer
+ * does for all tensors. Tensors are named windows into it, laid out as PyTorch
+ * lays out nn.Linear, so that a snapshot opens there.
  *
  * Legend:  B    samples in the batch
  *          F    features of a sample

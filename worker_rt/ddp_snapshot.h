@@ -306,10 +306,11 @@ struct ddp_kept {
 
 /*
  * Collective: all ranks load the newest whole snapshot that any of them holds.
- * A node whose memory has the same bytes loads it from there; a rank that holds
- * it sends it to the others, over connections of their own if they are not all.
- * The rules for names, dtypes and shapes are those of ddp_snapshot_load; they
- * must be the same on all ranks. Afterwards the folder belongs to this run.
+ * A node whose memory has the same bytes loads the snapshot from there. A rank
+ * that holds the snapshot sends it to the other ranks, over connections of
+ * their own unless all lack it. The rules for names, dtypes and shapes are
+ * those of ddp_snapshot_load; they must be the same on all ranks. Afterwards
+ * the folder belongs to this run.
  *
  * The newest is the one of the highest step of the highest round of this run.
  * If this run has none, it is the newest of the run that owned the folder.

@@ -273,8 +273,8 @@ static bool on_msg_of_any_server(struct step *s, const struct msg *m)
            !agent_obeys(s->a);
 }
 
-/* A server that has not the authority: whatever it thinks of this node is worth
- * nothing, be it an older one, or one that knows nothing of the run. */
+/* A server without the authority, for example an old one, or one that knows
+ * nothing of the run: what it says of this node counts for nothing. */
 static void on_msg_unheeded(struct step *s, const struct msg *m)
 {
     if (m->kind == MSG_KIND_refused)

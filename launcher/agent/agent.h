@@ -67,8 +67,8 @@
  *    a lease that stays away is worth as much as silence.
  *
  *    While no leader answers, the agent looks at all places beside its session
- *    (session.looking, search.c): it asks each of them who leads the run
- *    (`serves` without an address), and joins one once it knows enough. To
+ *    (session.looking, search.c): it asks each place for the run's leader
+ *    (`serves` without an address), and joins a place once it knows enough. To
  *    look is not to join: a server counts as its own those that have joined.
  *
  * 5. The vote (agent.vote.state): the newest round that it accepted. It is told

@@ -1,10 +1,10 @@
 /*
  * launcher/agent/agent_priv: what the files of this folder share. agent.c takes
  * events and what the server says, session.c is the session with the server,
- * tell.c what is said to it and to people, work.c the workers, end.c the run's
- * end, vote.c rounds and the authority over them, candidates.c where that may
- * be, search.c how it is found, state.c the state and what it can be. All of it
- * is pure: see launcher/agent/agent.h.
+ * tell.c says things to the server and to people, work.c is about the workers,
+ * end.c about the run's end, vote.c about rounds and leaders, candidates.c
+ * about the places of leaders, search.c finds one, state.c has the state and
+ * what is possible in it. All of it is pure: see launcher/agent/agent.h.
  */
 #ifndef LAUNCHER_AGENT_AGENT_PRIV_H
 #define LAUNCHER_AGENT_AGENT_PRIV_H

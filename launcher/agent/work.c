@@ -415,8 +415,8 @@ static void take_end(struct agent *a, const struct agent_worker *w)
               is_unstopped(a, w) ? EXITS_UNSTOPPED : how);
 }
 
-/* One that had failed before it ended, by an abort, has ended by that, whatever
- * became of its process then. */
+/* A worker that said that it aborts has ended by the abort, however its process
+ * ended after that. */
 static bool has_aborted(const struct agent *a, const struct agent_worker *w)
 {
     const struct msg_failed *f = &a->round.failed;

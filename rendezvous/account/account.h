@@ -11,8 +11,8 @@
  * until then, in all rounds, was the start.
  *
  * The sums up to a round go with it from server to server, as a text
- * (goodput_print). An account that is told them goes on from these, whatever it
- * had counted: a server that was cut off meanwhile knows less.
+ * (goodput_print). An account that is told the sums goes on from these and
+ * drops its own: a server that was cut off meanwhile knows less.
  */
 #ifndef RENDEZVOUS_ACCOUNT_ACCOUNT_H
 #define RENDEZVOUS_ACCOUNT_ACCOUNT_H
@@ -28,8 +28,8 @@ struct account {
     struct goodput_parts given; /* of it, to the timeline */
     struct timeline timeline;
 
-    /* The round that the sums are of: those up to it, when that was, whether
-     * they were told by another server, and what is behind `started_us`. */
+    /* The sums up to `round`: their parts, the time of the sums, whether
+     * another server told the sums, and what is behind `started_us`. */
     int64_t round;
     struct goodput_parts before;
     int64_t before_us, started_us;

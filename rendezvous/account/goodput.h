@@ -1,7 +1,7 @@
 /*
  * account/goodput: where the time of a run went. Pure; account/account says
- * what the run does and when that changed. All its time since it began is in
- * one of the parts, so that they sum up to it, to the microsecond:
+ * what the run does and when that changed. All time since the run began is in
+ * one of the parts; the parts sum up to that time, to the microsecond:
  *
  *     ran      a round is in force, and its workers make new steps; if workers
  *              do not tell their steps: all its workers have been started

@@ -2,9 +2,10 @@
  * core/budget: how many restarts a run may still use. Pure: the caller says
  * what time it is.
  *
- * Without a window, `max` restarts use the budget up for good. With a window it
- * is used up while `max` of them lie within the window, and comes back as they
- * leave it; the count of restarts then goes on beyond `max`.
+ * Without a window, `max` restarts use the budget up for good. With a window
+ * the budget is used up while `max` restarts lie within the window, and comes
+ * back as restarts leave the window; the count of restarts then goes on beyond
+ * `max`.
  *
  * Beside it there is the crash loop (off by default): the last K rounds all
  * failed before any worker made progress.

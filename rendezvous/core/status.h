@@ -119,8 +119,8 @@ void status_run(const struct rdzv *r,
                 int64_t now_us,
                 struct status_run *out);
 
-/* Looks at all of its nodes; the second one only at that node, and adds what it
- * tells to `out`, which is all 0 before the first one. */
+/* The progress of all nodes of the run. status_progress_add looks at one node
+ * only and adds its progress to `out`, which is all 0 before the first node. */
 void status_progress(const struct rdzv *r,
                      int run,
                      struct status_progress *out);

@@ -32,7 +32,7 @@ struct reading {
     int64_t events; /* in it */
 };
 
-/* A run is the first one that is met, or the one that was asked for. */
+/* The run that was asked for, or else the first run that is met. */
 static int
 check_run(struct reading *r, const struct past_line *e, struct ddp_err *err)
 {

@@ -2,8 +2,8 @@
  * ddprdzvd: the rendezvous daemon by itself, for many runs.
  *
  * Happy path: options, token, listener (systemd's or its own), READY=1, and the
- * loop until SIGTERM or SIGINT. Then each node gets a lease of its
- * reconnect_timeout: runs go on without the daemon and wait for it.
+ * loop until SIGTERM or SIGINT. The runs go on, each served by one of its
+ * nodes.
  *
  * Failure modes: a wrong option, a token file that is missing or readable by
  * others, an address in use: one line with advice, and the error's status.

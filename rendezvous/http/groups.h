@@ -1,6 +1,6 @@
 /*
- * http/groups: the nodes of a large run, counted by their group ranks, and
- * those that are not well by name. They are added one by one, be it over some
+ * http/groups: the nodes of a large run, counted by their group ranks, and by
+ * name the nodes that are not well. Nodes are added one by one, also over some
  * time, and written at the end.
  */
 #ifndef RENDEZVOUS_HTTP_GROUPS_H

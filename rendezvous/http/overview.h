@@ -13,7 +13,7 @@
  * - a run, its rounds, and all nodes that are listed by name are of one moment,
  *   that of the step that writes the run;
  * - the counts of groups, and the progress of a run in groups, are older: each
- *   node as it was when it was looked at, so that one that changed its place
+ *   node counts as it was when this looked at it. A node that changed its place
  *   meanwhile may be counted twice or not at all.
  */
 #ifndef RENDEZVOUS_HTTP_OVERVIEW_H

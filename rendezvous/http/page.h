@@ -9,9 +9,8 @@ extern const char page_html[]; /* ends with a NUL */
 
 #define PAGE_TYPE "text/html; charset=utf-8"
 
-/* Header lines of the page, each with its CRLF. Its policy allows the one
- * script and the one style, by their hashes, and requests to where it is from.
- */
+/* Header lines of the page, each with its CRLF. The policy allows the page's
+ * script and style, by their hashes, and requests to the server of the page. */
 extern const char page_headers[];
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * net/conn: one connection of our protocol on a libuv loop, messages in and
- * out. The server has one for each connection that it accepts, the agent one
- * for the connection that it dials.
+ * out. The server has a conn for each connection that it accepts, the agent one
+ * for the connection to its server.
  *
  * Everything happens on the thread of the loop. A conn belongs to its maker
  * until conn_close, conn_finish or on_closed, whichever is first. After that

@@ -59,9 +59,9 @@ int tls_key_make(struct tls_key **out,
                  struct ddp_err *err);
 
 /*
- * A proof, in hexadecimal, that who made it had the token of the key, or its
- * first one (-1: OpenSSL fails); and whether `hex` is such a proof, by any of
- * its tokens.
+ * A proof, in hexadecimal, that its maker had the token: tls_key_sign makes it
+ * by the key's first token (-1: OpenSSL fails); tls_key_signed says whether
+ * `hex` is such a proof by any of the key's tokens.
  */
 #define TLS_MAC_LEN 64
 int tls_key_sign(const struct tls_key *key,

@@ -10,9 +10,9 @@
  *
  * What the time went to is counted by the same account as in a server
  * (account/account), of notes that are made of these events. What only the
- * server knew is in them: the sums up to each round and those of all with the
- * end; and when a node that was lost was heard of last, in what it told those
- * that it stopped for that.
+ * server knew is in the events: the sums up to each round, the sums of the
+ * whole run with the end, and the last word of a node that was lost, which the
+ * server tells with the stop.
  */
 #ifndef RENDEZVOUS_PAST_PAST_H
 #define RENDEZVOUS_PAST_PAST_H

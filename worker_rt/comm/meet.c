@@ -1,10 +1,10 @@
 /*
  * worker_rt/comm/meet: the ranks of a communicator find each other.
  *
- * Happy path of a rank: it listens where the store sees it, publishes that
- * address, looks up and calls the lower ranks that it needs, says who it is on
- * each connection and reads the answer; meanwhile it accepts the higher ranks,
- * hears who they are and answers. It ends when all links are made.
+ * Happy path of a rank. It listens where the store sees it, and publishes that
+ * address. It looks up and calls the lower ranks that it needs, says its own
+ * rank on each connection and reads the answer. Meanwhile it accepts the higher
+ * ranks, hears their ranks and answers. It ends when all links are made.
  *
  * Failure modes. A caller that belongs to another run, round or communicator:
  * it is refused with a reason, and fails with that (PROTO). A caller that says

@@ -397,8 +397,8 @@ static int64_t left_us(int64_t deadline_us)
 }
 
 /*
- * An id is a listening socket and a thread in the process that makes it, so
- * only those make one whose turn it is. The i-th is made by rank i * world / n.
+ * An id is a listening socket and a thread in the process that makes it. So no
+ * more ids are made than needed: the i-th by rank i * world / n.
  */
 static int share_ids(struct comm_nccl *c,
                      ncclUniqueId *ids,

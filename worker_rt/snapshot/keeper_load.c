@@ -3,9 +3,9 @@
  *
  * Each rank that holds snapshots (its node's memory, its folder's files) looks
  * for its newest whole one. All offer each other what they have, and all see
- * which one is the newest. The rank that has it reads it for those that lack it
- * (keeper_share). Every rank checks the sums. So no shared file system is
- * needed, and all end with the same bytes.
+ * which one is the newest. The rank that has this snapshot reads it for the
+ * ranks that lack it (keeper_share). Every rank checks the sums. So no shared
+ * file system is needed, and all end with the same bytes.
  *
  * Happy path: begin, make_offer, gather_offers, choose, keeper_share, once
  * each.
@@ -215,8 +215,9 @@ static int gather_offers(struct keeper_load *l, struct ddp_err *err)
     return 0;
 }
 
-/* No snapshot is good enough for all. Only one of two ranks can be right about
- * it, the one that reads it or the one that is sent it. */
+/* No snapshot is good enough for all: the rank that reads a snapshot and the
+ * rank that gets it do not agree about the sums, and only one of the two is
+ * right. */
 static int give_up(const struct keeper_share *share, struct ddp_err *err)
 {
     if (!share->found_whole)

@@ -6,9 +6,9 @@
  * the offered label and the offered header checksum, the bytes are the same
  * (the header has the checksums of all tensors), and the rank reads them there.
  * The ranks tell each other who lacks it. If none does, the reader reads its
- * own, and no data is sent. If all do, the reader broadcasts it. Else those
- * that lack it meet the reader on a communicator of their own, so that nothing
- * passes through nodes that hold it. At the end all tell how it went.
+ * own, and no data is sent. If all do, the reader broadcasts it. Else the
+ * ranks that lack it meet the reader on a communicator of their own: nothing
+ * passes through the other nodes. At the end all tell how it went.
  *
  * Failure modes. An image in memory is damaged: the rank lacks it. What the
  * reader sends is damaged, or not what was offered: those that receive it say

@@ -10,8 +10,8 @@
  * joins them: each rank puts its checksums into the slot, where the header will
  * be, and says so; the first one makes the header of them, and puts the label.
  *
- * The file of it is written by all of them, too (shared_file), once it has its
- * label: the first rank tells the number of that session together with the
+ * All ranks write the snapshot's file as well (shared_file), once the label is
+ * there: the first rank tells the number of that session together with the
  * slot, and ends it with what became of the file. In a load the first rank
  * fetches files into that memory with the others' help, and they read them
  * there.

@@ -237,8 +237,8 @@ static int find_targets(struct image_read *l, struct ddp_err *err)
  * as well, since a damaged file must not count as whole.
  *
  * The sum is compared when the data is in the caller's buffer already. A copy
- * beside it would need as much memory again, and whoever gets CORRUPT loads the
- * snapshot before this one over it, or ends.
+ * beside it would need as much memory again; a caller that gets CORRUPT loads
+ * an older snapshot over the data, or ends.
  */
 static int read_tensor(struct image_read *l,
                        const struct safetensor *t,

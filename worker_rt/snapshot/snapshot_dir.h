@@ -6,8 +6,8 @@
  *
  * with the step, the round and the first digits of the instance that wrote it,
  * so that no writer replaces what another round has written. The file `owner`
- * names the instance that the folder belongs to, and below it those that it
- * has taken it over from, whose files are loaded until there are newer ones.
+ * names the instance that the folder belongs to, and below it the owners
+ * before. Files of these are loaded until there are newer ones.
  */
 #ifndef WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
 #define WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
@@ -58,8 +58,8 @@ int snapshot_dir_open(struct snapshot_dir *s,
 void snapshot_dir_close(struct snapshot_dir *s);
 
 /*
- * Its snapshots, the best to load first: those of this instance, then those of
- * the owner and of the ones before it, then others; in each the newest first,
+ * The folder's snapshots, the best to load first: those of this instance, then
+ * of the owner, of the owners before, and others; in each the newest first,
  * by round and step. Where no launcher gave an instance (zeros) rounds of
  * different runs look alike, and the step alone counts. The caller frees
  * `files`. IO, NOMEM.

@@ -86,9 +86,9 @@ static bool holds(const struct msg_join *j)
     return j->instance[0] != '\0' && (j->round > 0 || j->ended);
 }
 
-/* The epoch that it promised; none if that was in another instance than the one
- * that has rounds here, which it is to give up: an older one than ours it does
- * not hold (run_for in join.c). */
+/* The epoch that the node promised; none if the promise was made in another
+ * instance than ours. The node is to give that instance up, which is not older
+ * than ours (run_for in join.c). */
 static struct epoch epoch_of(const struct run *run, const struct msg_join *j)
 {
     bool ours = run->round.number == 0 || j->epoch_of[0] == '\0' || j->ended ||

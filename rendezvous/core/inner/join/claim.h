@@ -1,8 +1,8 @@
 /*
- * core/inner/join/claim: inside the rendezvous core: what nodes
- * say to a server that they do not obey (yet): which round they hold, which one
- * they accepted, which epoch they promised. It is noted; takeover.h acts by it.
- * Nothing outside rendezvous/core includes this.
+ * core/inner/join/claim: inside the rendezvous core: what nodes say to a server
+ * that they do not obey (yet): the round that a node holds, the round that it
+ * accepted, the epoch that it promised. All that is noted, and takeover.h acts
+ * by the notes. Nothing outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_CLAIM_H
 #define RENDEZVOUS_CORE_INNER_JOIN_CLAIM_H

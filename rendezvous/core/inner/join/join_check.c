@@ -1,6 +1,6 @@
 /*
- * Refusals. Each says what differs and what to do about it, since the person
- * who reads it sees only one node. Refused is what makes no sense by itself,
+ * Refusals. Each says what differs and what to do about it: its reader sees
+ * only one node. Refused is what makes no sense by itself,
  * what differs between nodes of one run, a second launcher on one host, and
  * what is over its address's share.
  */
@@ -114,9 +114,10 @@ static const char *shared_thing(const struct rdzv *r,
     return NULL;
 }
 
-/* It may have died since it was heard of, and this one may be there in its
- * place: proof is only that it was heard of while both lived. What it said may
- * have been on its way for a while. */
+/* The other launcher may have died since its last message, and this launcher
+ * may have come in its place: only a message of the other one from the time in
+ * which both lived is a proof. A message may have been on its way for a while.
+ */
 static bool lives_beside(const struct rdzv *r,
                          const struct run *run,
                          const struct node *other,

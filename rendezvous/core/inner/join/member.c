@@ -155,8 +155,8 @@ static void ready_of_leaving(struct rdzv *r,
     node_left(r, n);
 }
 
-/* Its lease was over and it killed its workers, or it was told of a round's end
- * by a server that is no more. */
+/* The node has killed its workers since its lease was over, or an older server
+ * has told it that the round is over. */
 static void ready_of_running(struct rdzv *r,
                              struct run *run,
                              struct node *n,

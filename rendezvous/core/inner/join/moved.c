@@ -1,17 +1,18 @@
 /*
  * That a run is served elsewhere cannot be proven to a server that knows
- * nothing of it: who may join may say it. So it is believed for a short time
- * only, and until a node comes that was there, since that has lost it. It is
- * not believed against a round that this server has and may act for, unless
- * that is another instance, and the younger one: it was begun while nobody here
- * knew of the older one. Then it gives way; where strangers may join, only
- * while it is young, or any of them could move it. An agent that is sent
- * somewhere obeys nobody there who is not in office.
+ * nothing of the run: any agent that may join may say so. The word is believed
+ * for a short time only, and until a node comes that was there: that node has
+ * lost the other server. The word counts for nothing if this server has a round
+ * of the same instance and may act for it. If the instances differ the younger
+ * one gives way: it was begun by nodes that knew nothing of the older one.
+ * Where strangers may join it gives way only while it is young, or any stranger
+ * could move it. An agent that is sent somewhere obeys only a server in office
+ * there.
  *
- * Who asks is counted as long as it asks again: a connection alone may be one
- * of a host that has lost its power. There is room for LOOKS_MAX of them, which
- * is as many as all voters of eight runs; beyond that they are answered, and
- * not counted.
+ * An agent that asks is counted as long as it asks again: a connection alone
+ * may be that of a host that has lost its power. There is room for LOOKS_MAX
+ * agents, as many as all voters of eight runs; others are answered, and not
+ * counted.
  *
  * Ages are compared, not epochs: either instance may have had more servers.
  * Both sides compare the same two ages, but for the time that a message takes,
@@ -178,8 +179,9 @@ static bool is_given_up(const struct rdzv *r,
            (!has_run(r, run) && epoch_cmp(&to->epoch, &run->office.epoch) > 0);
 }
 
-/* An older instance than the one that is said is known here: who says so passes
- * that on to its server, to which nobody else would say it. */
+/* This server knows of an older instance than `s` tells of. The agent at the
+ * other end passes the answer on to its own server, to which nobody else would
+ * tell it. */
 static void tell_older(struct rdzv *r,
                        const struct run *run,
                        const struct msg_serves *s,

@@ -57,8 +57,8 @@ static int place_of(const struct run *run, const struct claim *c)
                                             : -1;
 }
 
-/* Whether it never began the newest round, be it that it has not heard of it:
- * it runs nothing, and obeys this server by now. */
+/* Whether the node never began the newest round, or has not heard of that
+ * round: it runs nothing, and obeys this server by now. */
 static bool has_not_begun(const struct run *run, const struct claim *c)
 {
     const struct msg_join *j = &c->join;

@@ -62,11 +62,11 @@ static bool is_deserted(const struct rdzv *r, const struct run *run)
 }
 
 /*
- * If the tables are full, a deserted run gives way, the one that came last: for
- * it that is as if the server had been started anew, and its nodes tell of its
- * round when they are back. Otherwise nodes that joined with long leases and
- * broke off would keep all others out until these are over. NULL: there is none
- * that has so many nodes, or only `keep`.
+ * If the tables are full, a deserted run gives way, the one that came last:
+ * this server forgets it, and its nodes tell of their round when they are back.
+ * Otherwise nodes that joined with a long heartbeat_timeout and broke off would
+ * keep all others out until their leases are over. NULL: no run has so many
+ * nodes, or only `keep`.
  */
 static struct run *
 deserted_run(const struct rdzv *r, const struct run *keep, int least)

@@ -17,8 +17,8 @@ void node_left(struct rdzv *r, struct node *n);
 /* Its lease is over: it is gone, as far as this server may judge that. */
 void node_expired(struct rdzv *r, struct node *n);
 
-/* Its connection ended, which proves nothing: it is waited for as long as its
- * lease may let it run workers, and is gone if it can run none. */
+/* The node's connection ended, which proves nothing: the node is waited for
+ * while its lease may let it run workers, and is gone if it can run none. */
 void node_broke_off(struct rdzv *r, struct node *n);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Happy path: round_seal.c has chosen the members and given them ranks
- * (propose_round). Voters of the new round are told who votes and what their
- * place is, those of the last round who votes; each stores that and accepts.
- * When half of both have, and of a first round all, the round is in force:
- * voters are told to go, the other members what their place is.
+ * (propose_round). Voters of the new round are told the voters and their place,
+ * voters of the last round the voters; each stores the proposal and accepts.
+ * When half of both have accepted, and of a first round all, the round is in
+ * force: voters are told to go, the other members what their place is.
  *
  * Failure modes: a member goes before that: propose_give_up, and another round,
  * with another number, is gathered. Too few voters answer: nothing follows;

@@ -1,8 +1,8 @@
 /*
- * core/inner/round/propose: inside the rendezvous core: a round
- * is sealed in two steps: it is proposed to its voters and to those of the last
- * one (RUN_PENDING), and in force once enough have accepted it (office.h).
- * Nothing outside rendezvous/core includes this.
+ * core/inner/round/propose: inside the rendezvous core: a round is sealed in
+ * two steps. It is proposed to its voters and to the voters of the last round
+ * (RUN_PENDING), and is in force when enough voters have accepted it
+ * (office.h). Nothing outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_ROUND_PROPOSE_H
 #define RENDEZVOUS_CORE_INNER_ROUND_PROPOSE_H

@@ -251,8 +251,8 @@ static int64_t sent_us(const struct node *n, int64_t seq)
                : OFFICE_NO_ECHO;
 }
 
-/* Whether it may be told so by this server: not of a node that obeys another
- * one, nor of one whose round may run elsewhere without it. */
+/* Whether this server may grant the node a lease: not if the node obeys another
+ * server, nor if its round may run elsewhere without it. */
 static bool may_grant(const struct run *run, const struct node *n)
 {
     return epoch_cmp(&n->epoch, &run->office.epoch) <= 0 &&
@@ -261,10 +261,10 @@ static bool may_grant(const struct run *run, const struct node *n)
 }
 
 /*
- * The server counts from when it processed the beat, the agent from when it
- * sent it, and the agent is granted less by a fifth, which is its time to kill.
- * No lease goes beyond what half of the voters vouch for. If none can be given
- * the node is asked for its promise instead, which is an echo, too.
+ * The server counts from the processing of the beat, the agent from its
+ * sending, and the grant is less by a fifth: the agent's time to kill. No lease
+ * goes beyond what half of the voters vouch for. If no lease can be given the
+ * node is asked for its promise instead, which is an echo, too.
  */
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {

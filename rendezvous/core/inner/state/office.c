@@ -466,9 +466,9 @@ set_echo_us(const struct office *o, enum office_set set, int64_t now_us)
     return n == 0 ? now_us : echoes[(n + 1) / 2 - 1];
 }
 
-/* While a round is pending, only the last one in force has the authority; the
- * newest one, if it is not known whether it is in force, and the last one that
- * was, have it together. */
+/* While a round is pending, the voters of the last round in force vouch alone.
+ * If the newest round is in doubt its voters and the voters of the round before
+ * vouch together. */
 int64_t office_echo_us(const struct office *o, int64_t now_us)
 {
     return mono_min(set_echo_us(o, OFFICE_NOW, now_us),

@@ -82,9 +82,9 @@ enum office_state {
     OFFICE_HELD   /* it is in office */
 };
 
-/* The voters of the newest round that is known (before there is one, of the
- * first that was proposed), of the last one in force before
- * that while that is not known to be in force, and of the one proposed. */
+/* NOW: the voters of the newest round that is known; before there is a round,
+ * of the first proposal. BEFORE: while that round is in doubt, the voters of
+ * the last round in force. NEXT: the voters of what is proposed. */
 enum office_set {
     OFFICE_NOW,
     OFFICE_BEFORE,

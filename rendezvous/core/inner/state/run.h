@@ -55,7 +55,7 @@ struct run_gather {
     int64_t seal_at_us;   /* end of the last call, MONO_NEVER: none runs */
     int64_t notice_at_us; /* when to tell those who wait who is missing */
     /* The node that was refused last and has not come since, and a sentence
-     * about it for those who wait; "": there is none. */
+     * about that node for launchers that wait; "": there is none. */
     char refused_node[65], refused[401];
 };
 
@@ -117,8 +117,8 @@ struct run_takeover {
     int64_t notice_at_us; /* when to tell those who wait who is missing */
     int64_t own_us; /* leases of ours may be out until then, of what we knew
                        before another server was in office */
-    /* What takeover.c has to look at: a node that CLAIMS came or went, one has
-     * promised another server more than this one, one obeys this one now. */
+    /* What takeover.c has to look at: a node that CLAIMS came or went, a node
+     * has promised a higher epoch than ours, a node obeys this server now. */
     bool changed, outbid, obeyed;
     bool ordered;    /* an operator gave voters up: another epoch begins */
     bool leaps;      /* ... or members: the next round's number leaps */
