@@ -51,10 +51,9 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     conn_close(c);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
-    (void)orderly, (void)refused, (void)why;
+    (void)why;
     forget(alive_port_of(ctx), c);
 }
 

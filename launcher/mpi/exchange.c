@@ -426,12 +426,9 @@ static void try_again(struct exchange *x, const char *why)
     (void)uv_timer_start(&x->timer, on_timer, PAUSE_MS, 0);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
     struct exchange *x = exchange_of(ctx);
-    (void)orderly;
-    (void)refused;
     ddp_assert(x->conn == c);
     x->conn = NULL;
     if (x->state == EXCHANGE_UP)

@@ -31,7 +31,7 @@ static struct caller *caller_of(void *data)
 static void hang_up(struct caller *c)
 {
     if (c->conn != NULL)
-        conn_close(c->conn);
+        conn_finish(c->conn);
     c->conn = NULL;
     c->up = false;
 }
@@ -41,7 +41,7 @@ static void hang_up(struct caller *c)
 static void say(struct caller *c)
 {
     if (c->owner->complete != NULL)
-        c->owner->complete(c->ctx, c->conn, &c->say);
+        c->owner->complete(c->ctx, &c->say);
     conn_send(c->conn, &c->say);
 }
 
@@ -61,11 +61,8 @@ static void on_msg(void *ctx, struct conn *conn, const struct msg *m)
         c->owner->hear(c->ctx, &c->at, m);
 }
 
-static void on_closed(
-    void *ctx, struct conn *conn, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *conn, const char *why)
 {
-    (void)orderly;
-    (void)refused;
     (void)why;
     struct caller *c = caller_of(ctx);
     ddp_assert(c->conn == conn);

@@ -25,8 +25,8 @@ struct conn;
 struct caller_owner {
     bool calls_own; /* this launcher's own server, too, while it runs */
     bool wakes_own; /* ... also if it starts by that */
-    /* The message is about to be said on that connection; may complete it. */
-    void (*complete)(void *ctx, struct conn *c, struct msg *say);
+    /* The message is about to be said; may complete it. */
+    void (*complete)(void *ctx, struct msg *say);
     /* The server at that place answers. */
     void (*hear)(void *ctx,
                  const struct conf_endpoint *at,
@@ -85,7 +85,7 @@ void caller_ask(struct caller *c,
                 const struct msg *say,
                 bool anew);
 
-/* Ends the connection by a reset: it says nothing about this node. */
+/* Ends the connection. */
 void caller_stop(struct caller *c);
 
 #endif

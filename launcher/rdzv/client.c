@@ -366,11 +366,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     cl->handler->on_msg(cl->ctx, m);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
-    (void)orderly;
-    (void)refused; /* a firewall may answer for a server that lives */
     struct rdzv_client *cl = client_of(ctx);
     ddp_assert(cl->conn == c);
     check_client(cl);

@@ -62,10 +62,9 @@ static void update(struct redirect *r)
 }
 
 /* How old it is by now. */
-static void complete(void *ctx, struct conn *c, struct msg *say)
+static void complete(void *ctx, struct msg *say)
 {
     const struct redirect *r = ctx;
-    (void)c;
     if (say->serves.addr[0] != '\0')
         say->serves.instance_ms =
             mono_min((mono_now_us() - r->born_us) / MONO_MS, AGE_MS_MAX);

@@ -13,7 +13,7 @@
  * - first bytes that are another protocol's: HTTP goes to http/httpd, c10d to
  *   the store, anything else ends the connection (on_foreign);
  * - a connection ends before it joined: it is counted as rejected, and the core
- *   never hears of it. After that the core is told, and whether it was orderly;
+ *   never hears of it. After that the core is told;
  * - no slot: daemon/pending makes one give way, or the newcomer is closed;
  * - no descriptor: pending connections give way, or the kernel's queue waits;
  * - an order that may not be given here: it is refused with the reason;
@@ -330,10 +330,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     step(s, &ev);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
-    (void)refused;
     struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
     struct rdzv_event ev = {
@@ -342,12 +340,13 @@ static void on_closed(
         .conn = conn_slots_index(s->slots, slot),
     };
     bool joined = slot->state == CONN_SLOT_JOINED;
-    if (!orderly && joined) {
+    bool broke = !conn_was_finished(c);
+    if (broke && joined) {
         s->counts.broken++;
         server_log_broken(s->log, c, why);
-    } else if (!orderly && !conn_has_heard(c)) {
+    } else if (broke && !conn_has_heard(c)) {
         s->counts.rejected[REJECT_SILENT]++; /* looked whether we listen */
-    } else if (!orderly) {
+    } else if (broke) {
         server_log_rejected(
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
             why);
@@ -549,14 +548,6 @@ static int start_listening(struct server *s, int listen_fd, struct ddp_err *err)
                          &listener_handler, s, err);
 }
 
-int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err)
-{
-    ddp_assert(s->listeners[1] == NULL && !s->closing);
-    conn_tune_listener(listen_fd);
-    return listener_open(&s->listeners[1], s->loop, listen_fd,
-                         &listener_handler, s, err);
-}
-
 /* All that needs no I/O. */
 static void make_parts(struct server *s)
 {
@@ -623,6 +614,15 @@ int server_open(struct server **out,
 
 /* -- as a process ---------------------------------------------------------- */
 
+/* At this socket as well, which it owns from here on, also if it fails. */
+static int listen_too(struct server *s, int listen_fd, struct ddp_err *err)
+{
+    ddp_assert(s->listeners[1] == NULL && !s->closing);
+    conn_tune_listener(listen_fd);
+    return listener_open(&s->listeners[1], s->loop, listen_fd,
+                         &listener_handler, s, err);
+}
+
 /* Connections that are being finished may still have an END to send: the loop
  * runs until they are gone. */
 static void close_when_idle(void *ctx)
@@ -655,7 +655,7 @@ void server_main(const struct server_process *p)
                "cannot start the rendezvous server: no event loop: %s",
                uv_strerror(rc));
     if (server_open(&s, &loop, p->listen_fd, &conf, &err) != 0 ||
-        (p->also_fd > 0 && server_listen_too(s, p->also_fd, &err) != 0))
+        (p->also_fd > 0 && listen_too(s, p->also_fd, &err) != 0))
         fatalx(ddp_code_exit(err.code), "%s", err.text);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     _exit(0);

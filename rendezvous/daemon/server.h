@@ -65,10 +65,6 @@ void server_describe(const struct server *s, char *text, size_t size);
 /* Closes everything; memory goes as the loop runs on until it is empty. */
 void server_close(struct server *s);
 
-/* Serves at this socket as well, which it owns from here on, also if it fails.
- * Once at most. Errors: DDP_E_NOMEM, DDP_E_IO; the server serves on. */
-int server_listen_too(struct server *s, int listen_fd, struct ddp_err *err);
-
 /* The server of one launcher. */
 struct server_process {
     int listen_fd;

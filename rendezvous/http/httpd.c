@@ -245,12 +245,9 @@ static void on_eof(void *ctx, struct conn *c)
     conn_close(c);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
     (void)c;
-    (void)orderly;
-    (void)refused;
     (void)why; /* a client may go at any time */
     httpd_conn_free(httpd_conn_of(ctx));
 }

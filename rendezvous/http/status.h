@@ -30,7 +30,7 @@ enum reject {
 struct status_counts {
     int64_t accepted;
     int64_t rejected[REJECT_COUNT]; /* closed before they joined */
-    int64_t broken;                 /* joined, and ended without a farewell */
+    int64_t broken;                 /* joined, and broke */
     struct conn_counts conn;
     struct {
         int code; /* 0: not used yet */

@@ -276,12 +276,9 @@ static void on_drained(void *ctx, struct conn *c)
         show(p, now_us);
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
     (void)c;
-    (void)orderly;
-    (void)refused;
     (void)why; /* a viewer may go at any time */
     viewer_free(viewer_of(ctx));
 }

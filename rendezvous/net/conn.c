@@ -5,8 +5,8 @@
  * Happy path: it is accepted, or dialled and connected; the two ends exchange
  * hellos, then frames; one end finishes it.
  *
- * Failure modes: nobody listens at the address that is dialled (on_closed says
- * refused); the host does not answer (TCP_USER_TIMEOUT and keepalive end it,
+ * Failure modes: nobody listens at the address that is dialled; the host does
+ * not answer (TCP_USER_TIMEOUT and keepalive end it,
  * after 20 s and 25 s); all others are in conn_in and conn_out. A peer that
  * says nothing costs no TLS state and no buffer.
  */
@@ -142,8 +142,7 @@ static void on_connected(uv_connect_t *req, int status)
         /* It may be any number, if getsockopt(2) fails in libuv; uv_strerror
          * leaks its words for those that it does not know. */
         char why[64];
-        conn_lose(c, false, rc == UV_ECONNREFUSED,
-                  uv_strerror_r(rc, why, sizeof(why)));
+        conn_lose(c, uv_strerror_r(rc, why, sizeof(why)));
         return;
     }
     conn_begin(c);
@@ -239,17 +238,9 @@ bool conn_has_heard(const struct conn *c)
     return c->heard;
 }
 
-bool conn_said_farewell(const struct conn *c)
+bool conn_was_finished(const struct conn *c)
 {
-    return c->said_farewell;
-}
-
-const uint8_t *conn_farewell(const struct conn *c, size_t *len)
-{
-    ddp_assert(c->key == NULL || c->tls_at == CONN_TLS_UP);
-    *len = c->tls != NULL ? TLS_FAREWELL_LEN : FRAME_FAREWELL_LEN;
-    return c->tls != NULL ? tls_farewell(c->tls)
-                          : (const uint8_t *)FRAME_FAREWELL;
+    return c->finished;
 }
 
 void conn_set_ctx(struct conn *c, void *ctx)
@@ -269,31 +260,4 @@ void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX])
     text[0] = '\0';
     if (uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
         addr_text((const struct sockaddr *)&ss, text);
-}
-
-static void end_text(const struct sockaddr_storage *ss, char text[CONN_END_MAX])
-{
-    char addr[ADDR_TEXT_MAX];
-    addr_text((const struct sockaddr *)ss, addr);
-    addr[strcspn(addr, "%")] = '\0'; /* each host has names for its links */
-    (void)snprintf(text, CONN_END_MAX, "%s %u", addr, /* fits */
-                   (unsigned)addr_port((const struct sockaddr *)ss) % 65536u);
-}
-
-void conn_here_end(const struct conn *c, char text[CONN_END_MAX])
-{
-    struct sockaddr_storage ss;
-    int len = sizeof(ss);
-    text[0] = '\0';
-    if (uv_tcp_getsockname(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
-        end_text(&ss, text);
-}
-
-void conn_peer_end(const struct conn *c, char text[CONN_END_MAX])
-{
-    struct sockaddr_storage ss;
-    int len = sizeof(ss);
-    text[0] = '\0';
-    if (uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&ss, &len) == 0)
-        end_text(&ss, text);
 }

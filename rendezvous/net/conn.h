@@ -40,11 +40,9 @@ struct conn_handler {
     void (*on_up)(void *ctx, struct conn *c);
     /* `m` is borrowed for the call, which may close the conn. */
     void (*on_msg)(void *ctx, struct conn *c, const struct msg *m);
-    /* The conn is dead. orderly: a FIN at a message boundary, with a token
-     * only if the peer proved it to be its own; refused: nobody listens at the
-     * address that was dialled; why: for people, borrowed for the call. */
-    void (*on_closed)(
-        void *ctx, struct conn *c, bool orderly, bool refused, const char *why);
+    /* The conn is dead; `why` is for people, borrowed for the call. However it
+     * ended: that proves nothing of the peer. */
+    void (*on_closed)(void *ctx, struct conn *c, const char *why);
     /* May be NULL. The accepted peer does not speak our protocol; `first` is
      * never FIRST_OURS. Here the owner may keep the connection by conn_raw,
      * give it away by conn_yield, or end it; else it is closed, and on_closed
@@ -110,13 +108,9 @@ bool conn_token_differs(const struct conn *c);
 /* Whether the peer has ever sent anything. */
 bool conn_has_heard(const struct conn *c);
 
-/* In on_closed: the peer's last bytes before its FIN were the farewell, or with
- * a token the end that TLS has. */
-bool conn_said_farewell(const struct conn *c);
-
-/* What a process that has a duplicate of the descriptor sends last, so that its
- * FIN proves something: *len bytes, borrowed. From on_up on. */
-const uint8_t *conn_farewell(const struct conn *c, size_t *len);
+/* In on_closed: the peer closed it behind its last whole message, with a token
+ * behind the end that TLS has. Else it broke. */
+bool conn_was_finished(const struct conn *c);
 
 /* Queues a message and sends at once what the socket takes. If the queue is
  * full the conn is closed; on_closed follows, never during the call. */
@@ -172,7 +166,7 @@ bool conn_is_sealed(const struct conn *c);
  * may be a replay until the next one. False without a token. */
 bool conn_is_proved(const struct conn *c);
 
-/* Closes now, a dialled one by a reset. on_closed is not called. */
+/* Closes now; what is still queued is dropped. on_closed is not called. */
 void conn_close(struct conn *c);
 
 /* Closes in order when all that was queued is out, for which the peer has 2 s;
@@ -187,14 +181,7 @@ void conn_set_ctx(struct conn *c, void *ctx);
 void conn_peer(const struct conn *c, char text[ADDR_TEXT_MAX]);
 void conn_here(const struct conn *c, char text[ADDR_TEXT_MAX]);
 
-/* Address and port of our end, and of the peer's as we see it; "" once the
- * socket has none. Both ends see the same two unless something is between them
- * that ends connections or changes addresses: a relay, a NAT, a VIP. */
-#define CONN_END_MAX (ADDR_TEXT_MAX + 8)
-void conn_here_end(const struct conn *c, char text[CONN_END_MAX]);
-void conn_peer_end(const struct conn *c, char text[CONN_END_MAX]);
-
-/* The descriptor, borrowed (the guard is given a duplicate); -1 if none. */
+/* The descriptor, borrowed; -1 if none. */
 int conn_fd(const struct conn *c);
 
 #endif

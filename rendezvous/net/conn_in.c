@@ -35,7 +35,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
 /* Ends it after what is in `waiting`, by which the peer learns why. */
 static void turn_away(struct conn *c, const char *why)
 {
-    c->handler->on_closed(c->ctx, c, false, false, why);
+    c->handler->on_closed(c->ctx, c, why);
     conn_finish(c);
 }
 
@@ -89,7 +89,7 @@ static void refuse_frame(struct conn *c, const char *why)
     if (is_unproved(c))
         require_token(c);
     else
-        conn_lose(c, false, false, why);
+        conn_lose(c, why);
 }
 
 /* Takes one frame, if there is one (*more). False: read no more. */
@@ -156,7 +156,7 @@ static bool take_foreign(struct conn *c)
                      "has none");
         return false;
     }
-    conn_lose(c, false, false, name_foreign(c));
+    conn_lose(c, name_foreign(c));
     return false;
 }
 
@@ -218,7 +218,7 @@ static void fail_tls(struct conn *c)
     if (c->accepted && c->tls_at != CONN_TLS_UP)
         turn_away(c, tls_why(c->tls));
     else
-        conn_lose(c, false, false, tls_why(c->tls));
+        conn_lose(c, tls_why(c->tls));
 }
 
 /* False: it has failed. */
@@ -226,7 +226,7 @@ static bool begin_tls(struct conn *c)
 {
     c->tls = tls_new(c->key, c->accepted, &c->waiting);
     if (c->tls == NULL) {
-        conn_lose(c, false, false, "no memory for TLS");
+        conn_lose(c, "no memory for TLS");
         return false;
     }
     if (tls_state(c->tls) == TLS_FAILED)
@@ -251,7 +251,7 @@ static void decrypt(struct conn *c, const uint8_t *data, size_t len)
     do {
         uint8_t *room = buf_reserve(&c->in, PIECE_LEN);
         if (room == NULL) {
-            conn_lose(c, false, false, "no memory for what the peer sends");
+            conn_lose(c, "no memory for what the peer sends");
             return;
         }
         n = tls_take(c->tls, room, PIECE_LEN);
@@ -273,12 +273,11 @@ static bool answers_by_tls(struct conn *c, uint8_t first)
     if (first == TLS_FIRST_BYTE || first == TLS_ALERT_BYTE)
         return true;
     c->token_differs = first == (uint8_t)FRAME_HELLO[0];
-    conn_lose(c, false, false,
-              c->token_differs
-                  ? "the rendezvous server has no token, and this "
-                    "launcher has one"
-                  : "the program that listens there is not a ddprun "
-                    "rendezvous with a token");
+    conn_lose(c, c->token_differs
+                     ? "the rendezvous server has no token, and this "
+                       "launcher has one"
+                     : "the program that listens there is not a ddprun "
+                       "rendezvous with a token");
     return false;
 }
 
@@ -312,23 +311,11 @@ static void read_with_key(struct conn *c, const uint8_t *data, size_t len)
         (void)take_plain(c);
 }
 
-/* Whether the peer's last bytes, before its FIN, say that this is the end. */
-static bool has_farewell(const struct conn *c)
+/* With a token anybody on the way could send the FIN. */
+static bool is_finished(const struct conn *c)
 {
-    if (c->fault == CONN_RESET)
-        return false;
-    if (c->tls == NULL)
-        return frame_said_farewell(&c->in);
-    return buf_len(&c->in) == 0 &&
-           (tls_state(c->tls) == TLS_OVER || tls_said_farewell(c->tls));
-}
-
-/* A FIN at a message boundary. Anybody on the way can send one: with a token
- * the end must be proved. */
-static bool is_orderly(const struct conn *c)
-{
-    return c->said_farewell ||
-           (buf_len(&c->in) == 0 && c->fault != CONN_RESET && c->tls == NULL);
+    return c->fault != CONN_RESET && buf_len(&c->in) == 0 &&
+           (c->tls == NULL || tls_state(c->tls) == TLS_OVER);
 }
 
 /* The peer sends no more. True: the connection goes on, to be written to. */
@@ -351,8 +338,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *piece)
     if (n == UV_EOF && take_eof(c))
         return;
     if (n < 0) {
-        c->said_farewell = n == UV_EOF && has_farewell(c);
-        conn_lose(c, n == UV_EOF && is_orderly(c), false,
+        c->finished = n == UV_EOF && is_finished(c);
+        conn_lose(c,
                   conn_read_error(c->fault == CONN_RESET ? UV_ECONNRESET : n));
         return;
     }

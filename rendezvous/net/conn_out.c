@@ -34,43 +34,23 @@ static void on_handle_closed(uv_handle_t *h)
     free(c);
 }
 
-/* Ends it for all that have a duplicate of the socket, too: connect(2) with
- * AF_UNSPEC undoes the connection itself. */
-static void reset(const struct conn *c)
-{
-    const struct sockaddr none = {.sa_family = AF_UNSPEC};
-    uv_os_fd_t fd;
-    if (uv_fileno((const uv_handle_t *)&c->tcp, &fd) == 0)
-        (void)connect(fd, &none, sizeof(none)); /* conn_close does the rest */
-}
-
-/*
- * A dialled connection ends with a reset unless it was finished: a FIN would
- * tell the server that nothing is left on this node. The guard has a duplicate,
- * and when everything here is dead it must not say so to a server that this
- * node has left for another one.
- */
 void conn_close(struct conn *c)
 {
     if (c->life == CONN_CLOSED)
         return;
-    bool resets = !c->accepted && c->life != CONN_FINISHING;
-    if (resets)
-        reset(c);
     c->life = CONN_CLOSED;
-    if (!resets || uv_tcp_close_reset(&c->tcp, on_handle_closed) != 0)
-        uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
+    uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->finish_timer, on_handle_closed);
 }
 
-void conn_lose(struct conn *c, bool orderly, bool refused, const char *why)
+void conn_lose(struct conn *c, const char *why)
 {
     if (c->life == CONN_CLOSED)
         return;
     bool tell = conn_is_in_use(c) || c->talk == CONN_RAW;
     conn_close(c);
     if (tell)
-        c->handler->on_closed(c->ctx, c, orderly, refused, why);
+        c->handler->on_closed(c->ctx, c, why);
 }
 
 static void give_up(struct conn *c);
@@ -93,7 +73,7 @@ static void on_shut(uv_shutdown_t *req, int status)
     struct conn *c = conn_of(req->data);
     c->shut = true; /* the FIN is out, or the connection is broken */
     if (c->talk != CONN_RAW || c->eof || status != 0)
-        conn_lose(c, status == 0, false, "the connection is finished");
+        conn_lose(c, "the connection is finished");
 }
 
 static void maybe_finish(struct conn *c)
@@ -101,7 +81,7 @@ static void maybe_finish(struct conn *c)
     if (c->life != CONN_FINISHING || c->writing || buf_len(&c->waiting) > 0)
         return;
     if (uv_shutdown(&c->shutdown, (uv_stream_t *)&c->tcp, on_shut) != 0)
-        conn_lose(c, false, false, "the connection was closed");
+        conn_lose(c, "the connection was closed");
 }
 
 static void on_written(uv_write_t *req, int status)
@@ -112,7 +92,7 @@ static void on_written(uv_write_t *req, int status)
     if (c->life == CONN_CLOSED)
         return;
     if (status != 0) {
-        conn_lose(c, false, false, uv_strerror(status));
+        conn_lose(c, uv_strerror(status));
         return;
     }
     buf_free(&c->flying);
@@ -156,8 +136,8 @@ void conn_flush(struct conn *c)
     }
     if (buf_len(&c->waiting) == 0)
         buf_free(&c->waiting);
-    /* The kernel tells of a reset once only: what is read next looks like the
-     * end of an orderly connection. */
+    /* The kernel tells of a reset once only: what is read next looks
+     * like a FIN. */
     if (n == UV_ECONNRESET || n == UV_ETIMEDOUT)
         c->fault = CONN_RESET;
     if (buf_len(&c->waiting) == 0)
@@ -198,11 +178,11 @@ static void on_given_up(uv_timer_t *timer)
 {
     struct conn *c = conn_of(timer->data);
     if (c->talk == CONN_RAW && c->fault == CONN_RESET)
-        conn_lose(c, false, false, conn_read_error(UV_ECONNRESET));
+        conn_lose(c, conn_read_error(UV_ECONNRESET));
     else if (c->life == CONN_FINISHING)
-        conn_lose(c, false, false, "the peer does not read the last bytes");
+        conn_lose(c, "the peer does not read the last bytes");
     else
-        conn_lose(c, false, false, "the peer does not read what it is sent");
+        conn_lose(c, "the peer does not read what it is sent");
 }
 
 /* Closes it, from the loop. */
@@ -269,7 +249,7 @@ void conn_finish(struct conn *c)
     bool connected = c->life != CONN_CONNECTING;
     c->life = CONN_FINISHING;
     if (!connected) {
-        conn_lose(c, false, false, "the connection was closed");
+        conn_lose(c, "the connection was closed");
         return;
     }
     encrypt(c); /* also where a write is on its way: before the end */

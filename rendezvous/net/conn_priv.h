@@ -36,7 +36,7 @@ enum conn_tls {
 
 enum conn_fault {
     CONN_SOUND,
-    CONN_RESET, /* a write has seen a reset: what is read next is no proof */
+    CONN_RESET, /* a write has seen a reset: a FIN is read next */
     CONN_STUCK, /* the peer reads too slowly: it is closed from the loop */
 };
 
@@ -53,7 +53,7 @@ struct conn {
     bool eof;           /* raw: the peer sends no more ... */
     bool shut;          /* ... and neither do we: our FIN is out */
     bool token_differs; /* for on_closed, as this one: */
-    bool said_farewell; /* before its FIN */
+    bool finished;      /* by the peer */
     bool heard;         /* something has come */
     int open_handles;
     uv_tcp_t tcp;
@@ -112,7 +112,7 @@ void conn_begin(struct conn *c);
 /* -- conn_out -------------------------------------------------------------- */
 
 /* The connection is over, and the owner is told. Borrows `why` for the call. */
-void conn_lose(struct conn *c, bool orderly, bool refused, const char *why);
+void conn_lose(struct conn *c, const char *why);
 
 /* Queues our hello; it goes out with the next conn_flush. */
 void conn_say_hello(struct conn *c);

@@ -33,11 +33,11 @@
     F(SSL_CTX_set_psk_use_session_callback) F(SSL_SESSION_free)                \
     F(SSL_SESSION_new) F(SSL_SESSION_set1_master_key)                          \
     F(SSL_SESSION_set_cipher) F(SSL_SESSION_set_protocol_version)              \
-    F(SSL_do_handshake) F(SSL_export_keying_material) F(SSL_free)              \
-    F(SSL_get_error) F(SSL_get_ex_data) F(SSL_new) F(SSL_pending)              \
-    F(SSL_read_ex) F(SSL_session_reused) F(SSL_set_accept_state)               \
-    F(SSL_set_bio) F(SSL_set_connect_state) F(SSL_set_ex_data)                 \
-    F(SSL_set_verify) F(SSL_shutdown) F(SSL_write_ex) F(TLS_method)
+    F(SSL_do_handshake) F(SSL_free) F(SSL_get_error) F(SSL_get_ex_data)        \
+    F(SSL_new) F(SSL_pending) F(SSL_read_ex) F(SSL_session_reused)             \
+    F(SSL_set_accept_state) F(SSL_set_bio) F(SSL_set_connect_state)            \
+    F(SSL_set_ex_data) F(SSL_set_verify) F(SSL_shutdown) F(SSL_write_ex)       \
+    F(TLS_method)
 /* clang-format on */
 
 struct openssl {

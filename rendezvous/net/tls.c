@@ -18,16 +18,6 @@
  * handshake a server gives OpenSSL whole records only, and of those in plain
  * text only a ClientHello of a launcher's size (admit). This looks at nine
  * bytes and can only refuse: what is in the hello is for OpenSSL to judge.
- *
- * The farewell is for a process that has the socket but not the SSL object
- * (launcher/proc/guard): 27 bytes that OpenSSL exported from the session's keys
- * (RFC 8446, 7.5), behind the head of a record of 27 bytes. Nobody without
- * these keys can make it up, it is worth nothing on another connection, and it
- * is said once. The rule: the connection has its farewell if the last 32 bytes
- * that came are it. So it also counts behind a record that its writer was
- * killed in the middle of; OpenSSL never sees it. It has a record's head so
- * that OpenSSL waits for the rest if it comes in pieces. (Torn record and
- * pieces at once: OpenSSL fails, and the lease of the node decides.)
  */
 #include "rendezvous/net/tls.h"
 
@@ -38,16 +28,13 @@
 #include "rendezvous/net/tls_priv.h"
 
 #define TLS_MAGIC      0x746c7321u
-#define HEAD_LEN       5u  /* of a record: type, version, length */
-#define HELLO_HEAD_LEN 9u  /* ... and the type and length of its message */
-#define TYPE_HANDSHAKE 22u /* of a record */
-#define TYPE_DATA      23u
+#define HEAD_LEN       5u    /* of a record: type, version, length */
+#define HELLO_HEAD_LEN 9u    /* ... and the type and length of its message */
+#define TYPE_HANDSHAKE 22u   /* of a record */
 #define CLIENT_HELLO   1u    /* of a message */
 #define HELLO_MAX      2048u /* bytes of a record; ours has about 300 */
 #define HELLOS_MAX     2u    /* the second: if the server wants another group */
 #define WHY_MAX        160
-
-static const char label_farewell[] = "EXPORTER-ddprun-farewell";
 
 struct tls {
     unsigned magic;
@@ -62,12 +49,9 @@ struct tls {
     size_t handshake_len; /* bytes that came before TLS_UP */
     unsigned hellos;      /* records in plain text that were admitted */
     unsigned which;       /* of the key's tokens, that is tried or proved */
-    uint8_t tail[TLS_FAREWELL_LEN]; /* the last bytes that came */
-    uint8_t farewell[TLS_FAREWELL_LEN];
     enum tls_state state;
     bool accepts;
-    bool proved; /* accepted: the hello was made with the token */
-    bool said_farewell;
+    bool proved;        /* accepted: the hello was made with the token */
     bool token_differs; /* in TLS_FAILED */
     char why[WHY_MAX];  /* in TLS_FAILED */
 };
@@ -218,29 +202,6 @@ static void fail_handshake(struct tls *t)
 
 /* -- the handshake --------------------------------------------------------- */
 
-/* The farewell looks like a record and must not be read as one. */
-static void hear_farewell(struct tls *t)
-{
-    ddp_assert(t->state == TLS_UP);
-    t->said_farewell =
-        ossl.f_CRYPTO_memcmp(t->tail, t->farewell, sizeof(t->tail)) == 0;
-    if (t->said_farewell)
-        t->len -= t->len < TLS_FAREWELL_LEN ? t->len : TLS_FAREWELL_LEN;
-    t->admitted = t->len;
-}
-
-static int make_farewell(struct tls *t)
-{
-    const size_t rest = TLS_FAREWELL_LEN - HEAD_LEN;
-    const uint8_t head[HEAD_LEN] = {TYPE_DATA, 3, 3, 0, (uint8_t)rest};
-    memcpy(t->farewell, head, sizeof(head));
-    return ossl.f_SSL_export_keying_material(
-               t->ssl, t->farewell + HEAD_LEN, rest, label_farewell,
-               sizeof(label_farewell) - 1, NULL, 0, 0) == 1
-               ? 0
-               : -1;
-}
-
 static void come_up(struct tls *t)
 {
     /* A handshake by certificate is none: the token must have been used. */
@@ -248,12 +209,8 @@ static void come_up(struct tls *t)
         fail(t, t->accepts ? NO_PROOF : NO_RENDEZVOUS);
         return;
     }
-    if (make_farewell(t) != 0) {
-        fail_because(t, "TLS failed");
-        return;
-    }
     t->state = TLS_UP;
-    hear_farewell(t);
+    t->admitted = t->len;
 }
 
 /* Whether a client's first hello may have been made with the next token. */
@@ -400,35 +357,21 @@ void tls_free(struct tls *t)
 void tls_forget(void)
 {
     tls_key_forget_all();
-    for (struct tls *t = all_tls; t != NULL; t = t->next) {
+    for (struct tls *t = all_tls; t != NULL; t = t->next)
         fail(t, "this process has forgotten its keys");
-        explicit_bzero(t->farewell, sizeof(t->farewell));
-    }
 }
 
 /* -- what comes in --------------------------------------------------------- */
-
-static void keep_tail(struct tls *t, const uint8_t *data, size_t len)
-{
-    size_t keep = sizeof(t->tail);
-    if (len >= keep) {
-        memcpy(t->tail, data + len - keep, keep);
-        return;
-    }
-    memmove(t->tail, t->tail + len, keep - len);
-    memcpy(t->tail + keep - len, data, len);
-}
 
 void tls_give(struct tls *t, const uint8_t *data, size_t len)
 {
     ddp_assert(t->len == 0);
     if (t->state == TLS_FAILED || t->state == TLS_OVER)
         return;
-    keep_tail(t, data, len);
     t->data = data;
     t->len = len;
     if (t->state == TLS_UP) {
-        hear_farewell(t);
+        t->admitted = len;
         return;
     }
     t->handshake_len += len;
@@ -512,14 +455,4 @@ const char *tls_why(const struct tls *t)
 bool tls_token_differs(const struct tls *t)
 {
     return t->token_differs;
-}
-
-const uint8_t *tls_farewell(const struct tls *t)
-{
-    return t->farewell;
-}
-
-bool tls_said_farewell(const struct tls *t)
-{
-    return t->said_farewell;
 }

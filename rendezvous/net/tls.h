@@ -10,11 +10,8 @@
  * to one thread. No I/O but the token file: bytes go in by tls_give and
  * tls_seal and come out in a buffer of the caller's.
  *
- * The end of a connection means something to the server (launcher/proc/guard),
- * and with a token a FIN alone proves nothing. A proof is either the end that
- * TLS says (tls_end) or the farewell: a secret of this connection that both
- * ends know, sent as the last bytes. A process that has the socket but no TLS
- * state can send it.
+ * Anybody on the way can send a FIN: whether what came is all that was sent,
+ * the end tells that TLS says (tls_end).
  */
 #ifndef RENDEZVOUS_NET_TLS_H
 #define RENDEZVOUS_NET_TLS_H
@@ -26,9 +23,8 @@
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/err.h"
 
-#define TLS_FIRST_BYTE    0x16 /* of a hello */
-#define TLS_ALERT_BYTE    0x15 /* of an answer that refuses one */
-#define TLS_FAREWELL_LEN  32u
+#define TLS_FIRST_BYTE    0x16  /* of a hello */
+#define TLS_ALERT_BYTE    0x15  /* of an answer that refuses one */
 #define TLS_HANDSHAKE_MAX 8192u /* bytes, of a peer without a proof */
 
 struct tls_key; /* made from a token */
@@ -124,10 +120,5 @@ bool tls_is_proved(const struct tls *t);
  * ends have different tokens. */
 const char *tls_why(const struct tls *t);
 bool tls_token_differs(const struct tls *t);
-
-/* From TLS_UP on: the farewell, borrowed; and whether the last bytes of the
- * peer were the farewell. */
-const uint8_t *tls_farewell(const struct tls *t);
-bool tls_said_farewell(const struct tls *t);
 
 #endif

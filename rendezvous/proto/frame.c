@@ -25,21 +25,6 @@ size_t frame_announced(const struct buf *in)
            (uint32_t)p[3] << 24;
 }
 
-bool frame_said_farewell(const struct buf *in)
-{
-    size_t len = buf_len(in);
-    return len >= FRAME_FAREWELL_LEN &&
-           memcmp(buf_head(in) + len - FRAME_FAREWELL_LEN, FRAME_FAREWELL,
-                  FRAME_FAREWELL_LEN) == 0;
-}
-
-static bool is_farewell_so_far(const struct buf *in)
-{
-    size_t len = buf_len(in);
-    return len <= FRAME_FAREWELL_LEN &&
-           memcmp(buf_head(in), FRAME_FAREWELL, len) == 0;
-}
-
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
 {
@@ -47,14 +32,9 @@ frame_peek(const struct buf *in, const uint8_t **payload, size_t *len)
     if (have < HEAD_LEN)
         return FRAME_MORE;
     size_t n = frame_announced(in);
-    if (n == 0 && is_farewell_so_far(in))
-        return FRAME_MORE;
     if (n == 0 || n > FRAME_MAX)
         return FRAME_BAD;
     if (have - HEAD_LEN < n)
-        return FRAME_MORE;
-    /* A farewell cut this frame off, wherever the reads were cut. */
-    if (memchr(buf_head(in) + HEAD_LEN, '\0', n) != NULL)
         return FRAME_MORE;
     *payload = buf_head(in) + HEAD_LEN;
     *len = n;

@@ -8,7 +8,6 @@
 #ifndef RENDEZVOUS_PROTO_FRAME_H
 #define RENDEZVOUS_PROTO_FRAME_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,14 +17,8 @@
     "\xDD"                                                                     \
     "ddprun\x01"
 #define FRAME_HELLO_LEN 8u
-/* The last bytes of a connection whose end proves something. No frame has the
- * length 0, and JSON no byte 0: no message can hold them. */
-#define FRAME_FAREWELL                                                         \
-    "\0\0\0\0"                                                                 \
-    "ddprun over"
-#define FRAME_FAREWELL_LEN 16u           /* with the NUL */
-#define FRAME_MAX          (64u * 1024u) /* bytes of payload ... */
-#define FRAME_AGENT_MAX    (32u * 1024u) /* ... and of what an agent sends */
+#define FRAME_MAX       (64u * 1024u) /* bytes of payload ... */
+#define FRAME_AGENT_MAX (32u * 1024u) /* ... and of what an agent sends */
 
 enum frame_result {
     FRAME_OK,   /* there is one */
@@ -33,25 +26,17 @@ enum frame_result {
     FRAME_BAD,  /* it can never become one: close the connection */
 };
 
-_Static_assert(sizeof(FRAME_FAREWELL) == FRAME_FAREWELL_LEN, "the farewell");
-
 /* Looks for the hello at the front of `in` and takes it away. */
 enum frame_result frame_take_hello(struct buf *in);
 
 /*
  * Finds the next whole frame at the front of `in`. `*payload` borrows from
  * `in` and stays valid until the caller writes to it; when done with it, the
- * caller drops the frame by frame_drop(in, *len). Of a farewell, and of a frame
- * with a byte 0 that only a farewell can have put there, there is always more
- * to come: the end of the connection.
+ * caller drops the frame by frame_drop(in, *len).
  */
 enum frame_result
 frame_peek(const struct buf *in, const uint8_t **payload, size_t *len);
 void frame_drop(struct buf *in, size_t payload_len);
-
-/* Whether `in`, all that came and was not taken, ends with the farewell; also
- * behind a part of a frame, whose sender was killed. */
-bool frame_said_farewell(const struct buf *in);
 
 /* The length that the frame at the front announces, impossible ones too; 0 also
  * where that is not there yet. */

@@ -67,11 +67,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     p->last = *m;
 }
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
-    (void)orderly;
-    (void)refused;
     (void)why;
     struct stand *p = ctx;
     ck_assert_ptr_eq(p->conn, c);

@@ -109,71 +109,14 @@ END_TEST
 START_TEST(test_frame_of_impossible_length_is_refused)
 {
     static const uint8_t heads[][4] = {
-        {0, 0, 0, 1},
+        {0, 0, 0, 0},    {0, 0, 0, 1},
         {0x01, 0, 1, 0}, /* FRAME_MAX + 1 */
-        {0, 0, 2, 0},
-        {0xff, 0xff, 0xff, 0xff},
+        {0, 0, 2, 0},    {0xff, 0xff, 0xff, 0xff},
     };
     const uint8_t *got;
     size_t len;
     feed(heads[_i], 4);
     ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_BAD);
-}
-END_TEST
-
-/* It is waited for in any pieces; nothing may follow it. */
-START_TEST(test_frame_farewell_is_the_last)
-{
-    const uint8_t *got;
-    size_t len;
-    for (size_t i = 0; i < FRAME_FAREWELL_LEN; i++) {
-        ck_assert(!frame_said_farewell(&buf));
-        feed(&FRAME_FAREWELL[i], 1);
-        ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
-    }
-    ck_assert(frame_said_farewell(&buf));
-    feed("", 1);
-    ck_assert(!frame_said_farewell(&buf));
-    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_BAD);
-}
-END_TEST
-
-START_TEST(test_frame_of_no_bytes_is_no_farewell)
-{
-    const uint8_t *got;
-    size_t len;
-    feed("\0\0\0\0x", 5);
-    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_BAD);
-}
-END_TEST
-
-START_TEST(test_frame_farewell_counts_behind_half_a_frame)
-{
-    const uint8_t *got;
-    size_t len;
-    feed("\x40\0\0\0{\"kind\"", 11);
-    feed(FRAME_FAREWELL, FRAME_FAREWELL_LEN);
-    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
-    ck_assert(frame_said_farewell(&buf));
-}
-END_TEST
-
-/* The frame that was cut off lacked fewer bytes than the farewell has, and they
- * come in any pieces. */
-START_TEST(test_frame_farewell_completes_no_frame)
-{
-    const uint8_t *got;
-    size_t len;
-    feed("\x0a\0\0\0{\"kind\"", 11);
-    for (size_t i = 0; i < FRAME_FAREWELL_LEN; i++) {
-        ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
-        feed(&FRAME_FAREWELL[i], 1);
-    }
-    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
-    ck_assert(frame_said_farewell(&buf));
-    feed("x", 1);
-    ck_assert_int_eq(frame_peek(&buf, &got, &len), FRAME_MORE);
-    ck_assert(!frame_said_farewell(&buf));
 }
 END_TEST
 
@@ -206,11 +149,7 @@ int main(void)
     tcase_add_test(tcase, test_frame_bytes_on_the_wire);
     tcase_add_test(tcase, test_frame_in_pieces_is_waited_for);
     tcase_add_loop_test(tcase, test_frame_of_impossible_length_is_refused, 0,
-                        4);
-    tcase_add_test(tcase, test_frame_farewell_is_the_last);
-    tcase_add_test(tcase, test_frame_of_no_bytes_is_no_farewell);
-    tcase_add_test(tcase, test_frame_farewell_counts_behind_half_a_frame);
-    tcase_add_test(tcase, test_frame_farewell_completes_no_frame);
+                        5);
     tcase_add_test(tcase, test_frame_put_refuses_what_does_not_fit);
     suite_add_tcase(suite, tcase);
     return suite_run(suite);

@@ -83,41 +83,9 @@ START_TEST(test_end_is_told_behind_the_data)
     settle(&p, 4096);
     ck_assert_int_eq(tls_state(p.server.tls), TLS_OVER);
     ck_assert_uint_eq(buf_len(&p.server.got), 3);
-    ck_assert(!tls_said_farewell(p.server.tls));
     give(&p.server, (const uint8_t *)"more", 4); /* is not looked at */
     ck_assert_int_eq(tls_state(p.server.tls), TLS_OVER);
     pair_close(&p);
-}
-END_TEST
-
-/* Is the farewell known to both, new each time, and heard in any pieces, also
- * in the middle of a record that will never be whole? */
-START_TEST(test_farewell_is_heard)
-{
-    struct pair p, other;
-    pair_up(&p);
-    pair_up(&other);
-    uint8_t bye[TLS_FAREWELL_LEN];
-    memcpy(bye, tls_farewell(p.client.tls), sizeof(bye));
-    ck_assert_mem_eq(bye, tls_farewell(p.server.tls), sizeof(bye));
-    ck_assert_mem_ne(bye, tls_farewell(other.server.tls), sizeof(bye));
-    ck_assert_int_eq(tls_seal(p.client.tls, (const uint8_t *)"done", 4), 0);
-    bool cut = _i == 2; /* the rest of that record takes what comes */
-    size_t n = buf_len(&p.client.out) - (cut ? 3 : 0);
-    give(&p.server, buf_head(&p.client.out), n);
-    ck_assert_uint_eq(buf_len(&p.server.got), cut ? 0 : 4);
-    ck_assert(!tls_said_farewell(p.server.tls));
-    size_t first = _i == 1 ? 11 : sizeof(bye);
-    give(&p.server, bye, first);
-    give(&p.server, bye + first, sizeof(bye) - first);
-    ck_assert(tls_said_farewell(p.server.tls));
-    ck_assert_int_eq(tls_state(p.server.tls), TLS_UP);
-    /* Another connection's is worth nothing. */
-    give(&other.server, bye, sizeof(bye));
-    ck_assert(!tls_said_farewell(other.server.tls));
-    ck_assert_int_eq(tls_state(other.server.tls), TLS_FAILED);
-    pair_close(&p);
-    pair_close(&other);
 }
 END_TEST
 
@@ -283,8 +251,6 @@ static bool meet(struct tls_key *client, struct tls_key *server, size_t piece)
         ck_assert_int_eq(tls_seal(p.client.tls, up, sizeof(up)), 0);
         settle(&p, piece);
         ck_assert_uint_eq(buf_len(&p.server.got), sizeof(up));
-        ck_assert_mem_eq(tls_farewell(p.client.tls), tls_farewell(p.server.tls),
-                         TLS_FAREWELL_LEN);
     }
     pair_close(&p);
     return both;
@@ -353,7 +319,6 @@ static Suite *make_suite(void)
                         LEN(pieces));
     tcase_add_test(with, test_pair_with_much_data_keeps_all_of_it);
     tcase_add_test(with, test_end_is_told_behind_the_data);
-    tcase_add_loop_test(with, test_farewell_is_heard, 0, 3);
     suite_add_tcase(s, with);
     TCase *without = tcase_create("without it");
     tcase_add_test(without, test_pair_of_two_tokens_is_told);

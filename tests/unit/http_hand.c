@@ -16,13 +16,10 @@ static struct listener *listener;
 static struct sockaddr_in at;
 static void (*give)(struct conn *c);
 
-static void on_closed(
-    void *ctx, struct conn *c, bool orderly, bool was_refused, const char *why)
+static void on_closed(void *ctx, struct conn *c, const char *why)
 {
     (void)ctx;
     (void)c;
-    (void)orderly;
-    (void)was_refused;
     (void)why;
     lost++;
 }

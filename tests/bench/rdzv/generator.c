@@ -460,8 +460,6 @@ static void lose_one(struct gen *g)
     struct peer *p = &g->peers[g->n / 2];
     g->n_live--;
     shared->lost_at_us = mono_now_us();
-    if (p->tls != NULL)
-        write_all(g, p, tls_farewell(p->tls), TLS_FAREWELL_LEN);
     /* A FIN, whatever lies unread there: closing might send a reset. */
     if (shutdown(p->fd, SHUT_WR) != 0 ||
         epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->fd, NULL) != 0)
