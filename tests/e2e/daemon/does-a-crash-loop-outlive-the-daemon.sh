@@ -39,10 +39,10 @@ start_node c
 wait_round 2 2
 kill -KILL "$(pid_of two)"
 ends_with 137 two
-daemon three "$port"
 for name in b c; do
     wait_for 'connected to the rendezvous again' $name.err
 done
+daemon three "$port"
 wait_for ': moved: ' three.err
 start_node d
 wait_for 'this node joins it in [0-9]* s' d.err
