@@ -18,10 +18,9 @@ openmpi5) rounds=12 ;; # it takes a second for each, and 8 fill the 64 MiB
 esac
 rounds=${MPI_ROUNDS:-$rounds}
 
-# Files and folders, but for a server's mark of when it acted last.
 left()
 {
-    find /dev/shm "$TMPDIR" -mindepth 1 ! -path '/dev/shm/ddprun-server_*'
+    find /dev/shm "$TMPDIR" -mindepth 1
 }
 
 none_left()

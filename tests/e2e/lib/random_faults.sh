@@ -245,11 +245,11 @@ growing()
 }
 
 # left_on MACHINE: what is in its /tmp and /dev/shm, but for what the scenario
-# put there itself, the stacks of workers that hung, the empty folders of
-# launchers whose agent was killed, and a server's mark of when it acted last.
+# put there itself, the stacks of workers that hung, and the empty folders of
+# launchers whose agent was killed.
 left_on()
 {
-    find "shm.$1" -mindepth 1 ! -name 'ddprun-server_*'
+    find "shm.$1" -mindepth 1
     find "tmp.$1" -mindepth 1 \
         \( -path "tmp.$1${E2E_WORK#/tmp}" -o -path "tmp.$1${E2E_LIB#/tmp}" \
         -o -path "tmp.$1${E2E_REPORTS#/tmp}" \) -prune -o ! -type d ! -name '*.stacks.txt' -print
