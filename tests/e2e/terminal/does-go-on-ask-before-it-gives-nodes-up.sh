@@ -1,6 +1,6 @@
 #!/bin/sh
-# A daemon comes back, and two of three nodes are frozen, so that too few are there
-# for the next round. An operator types ddpctl go-on: is it told what that risks and
+# A daemon comes back, and two of three nodes are frozen, so that too few voters are
+# there for a leader. An operator types ddpctl go-on: is it told what that risks and
 # asked? Does nothing follow from a no, and does the node go on after a yes, once
 # the leases of the others are over?
 # limit: 60
@@ -12,7 +12,7 @@ port=$(free_port)
 daemon d "$port"
 for name in a b c; do
     node $name --rdzv_id=job --nnodes=1:3 --rdzv_endpoint="127.0.0.1:$port" \
-        --scale_interval=0 --rdzv_conf=heartbeat_timeout=2,reconnect_timeout=12 \
+        --scale_interval=0 --rdzv_conf=heartbeat_timeout=2,reconnect_timeout=40 \
         "$WORKER" gate
 done
 wait_world 3
@@ -21,11 +21,11 @@ freeze c
 kill -KILL "$(pid_of d)"
 end_of d
 daemon d "$port"
-wait_for 'too few nodes of the round are back' d.err 30
+wait_for 'see go-on in ddpctl(1)' a.err 30
 
 terminal op
 enter op "$DDPCTL --endpoint=127.0.0.1:$port go-on job; echo status \$?"
-wait_screen op '2 of the 3 nodes of run .job. are missing'
+wait_screen op '2 of the 3 voters of run .job. are missing'
 wait_screen op 'Go on without them? .y/N.'
 enter op n
 wait_screen op 'nothing was changed'
@@ -35,9 +35,9 @@ has_not 'ordered: go-on' d.err
 enter op "$DDPCTL --endpoint=127.0.0.1:$port go-on job; echo status \$?"
 wait_screen op 'Go on without them? .y/N.' 2
 enter op y
-wait_screen op "run 'job' goes on with 1 of its 3 nodes"
+wait_screen op "run 'job' goes on with 1 of its 3 voters"
 wait_screen op '^status 0'
-has 'ordered: go-on with 1 of 3 nodes' d.err
+has 'ordered: go-on with 1 of 3 voters' d.err
 wait_world 1 1 30
 thaw b
 thaw c
