@@ -58,7 +58,7 @@ kill -KILL "$(pid_of e)"
 end_of e
 background f env DDPRUN_TOKEN_FILE=token "$DDPRDZVD" \
     --listen="127.0.0.1:$port"
-wait_lines 2 back f.err 30
+wait_for ': moved: ' f.err 30 # it is told where the run is
 lines 2 '^round=' started
 open_gate
 ends_with 0 a
