@@ -50,9 +50,6 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .instance_ms = w->instance_ms,
         .round = w->round,
         .group_rank = -1,
-        .group_world = w->group_world,
-        .restarts = w->restarts,
-        .recent = w->recent,
         .struck = w->struck,
     };
     msg_set(a->round.world.instance, w->instance);
@@ -113,7 +110,7 @@ static void tell_missing(struct step *s,
 {
     char what[160];
     const struct agent_conf *c = &s->a->conf;
-    bool fixed = strcmp(c->join.backend, "static") == 0;
+    bool placed = c->join.node_rank >= 0;
     if (c->starter != NULL)
         (void)snprintf(what, sizeof(what), /* fits */
                        "%lld more %s to be started by %s", (long long)missing,
@@ -123,18 +120,20 @@ static void tell_missing(struct step *s,
                        "run ddprun on %lld more node%s with the same command "
                        "line%s",
                        (long long)missing, missing == 1 ? "" : "s",
-                       fixed ? " and another --node_rank" : "");
+                       placed ? " and another --node_rank" : "");
     agent_note(s, NOTE_wait,
                "%lld of %lld node%s joined (%s) in %lld s; %s%s; giving up in "
                "%lld s%s",
-               (long long)w->have, (long long)w->min, w->min == 1 ? "" : "s",
-               w->names, (long long)(w->since_ms / 1000), what, loopback,
+               (long long)w->have, (long long)c->join.nodes_min,
+               c->join.nodes_min == 1 ? "" : "s", w->names,
+               (long long)(w->since_ms / 1000), what, loopback,
                (long long)(w->left_ms / 1000),
                c->starter != NULL ? " at the latest" : "");
 }
 
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
+    int64_t most = s->a->conf.join.nodes_max;
     if (is_beside_the_first(s->a)) {
         on_wait_for_the_first(s);
         return;
@@ -157,7 +156,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
                 "the round is full (%lld node%s): this node waits as a spare "
                 "until a place is free; if this is another job, give it "
                 "another --rdzv_id",
-                (long long)w->max, w->max == 1 ? "" : "s");
+                (long long)most, most == 1 ? "" : "s");
         return;
     }
     const char *loopback =
@@ -165,7 +164,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
             ? "; the endpoint is a loopback address, which no other machine "
               "can reach"
             : "";
-    int64_t missing = w->min - w->have;
+    int64_t missing = s->a->conf.join.nodes_min - w->have;
     if (w->refused[0] != '\0')
         agent_note(s, NOTE_refused, "%s", w->refused);
     if (missing > 0)
@@ -176,8 +175,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
             "%lld node%s here (%s), which is enough; waiting %lld s more for "
             "up to %lld%s",
             (long long)w->have, w->have == 1 ? " is" : "s are", w->names,
-            (long long)((w->left_ms + 999) / 1000), (long long)w->max,
-            loopback);
+            (long long)((w->left_ms + 999) / 1000), (long long)most, loopback);
 }
 
 /* Its workers were asked to leave, and may wait for a peer that is gone. */

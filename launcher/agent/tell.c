@@ -100,24 +100,18 @@ void agent_send_join(struct step *s)
             mono_min(a->round.world.instance_ms + held_ms, AGE_MS_MAX);
         m.join.round = a->round.world.round;
         m.join.group_rank = a->round.world.group_rank;
-        m.join.group_world = a->round.world.group_world;
         m.join.restarts = a->round.world.restarts;
         m.join.state = state_of(a);
-        m.join.sure = agent_is_sure(a);
         m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
         m.join.barren = a->round.world.barren;
         msg_set(m.join.spent, a->round.world.spent);
-        m.join.scale_left_ms = mono_ms_until(
-            s->now_us, mono_after(a->round.told_at_us,
-                                  a->round.world.scale_left_ms * MONO_MS));
         m.join.struck = a->round.world.struck;
         m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
     }
     if (a->known ==
         AGENT_END_HELD) { /* of an instance that it was perhaps never in */
-        m.join.ended = 1;
-        m.join.end_status = a->verdict.end.status;
+        m.join.ended = a->verdict.end.status + 1;
         msg_set(m.join.instance, a->verdict.end.instance);
         m.join.round = a->verdict.end.round;
     }

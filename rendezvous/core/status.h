@@ -58,7 +58,7 @@ struct status_office {
 };
 
 struct status_run {
-    const char *id, *instance, *backend, *prog;
+    const char *id, *instance, *prog;
     enum status_run_state state;
     int64_t round; /* 0: none yet */
     int nodes_min, nodes_max;

@@ -240,7 +240,6 @@ void status_write_run(struct json *j, const struct status_run *run)
     write_instance(j, run->instance);
     json_text(j, "state", status_run_word(run->state));
     json_int(j, "round", run->round);
-    json_text(j, "backend", run->backend);
     json_text(j, "prog", run->prog);
     json_int(j, "nodes_min", run->nodes_min);
     json_int(j, "nodes_max", run->nodes_max);

@@ -13,7 +13,7 @@
 
 #include "rendezvous/base/err.h"
 
-#define MSG_VERSION 1
+#define MSG_VERSION 2
 
 /* What the workers of a round do on a node (join.state). */
 enum msg_state {
@@ -37,14 +37,6 @@ enum msg_verb {
     MSG_ORDER_END,   /* the run is to end on all its nodes */
     MSG_ORDER_GO_ON, /* the nodes that are missing are dead: the server is to go
                         on with those it has */
-};
-
-/* What MPI libraries are served (join.mpi, --mpi). */
-enum msg_mpi {
-    MSG_MPI_NONE,
-    MSG_MPI_PMI1,
-    MSG_MPI_PMIX,
-    MSG_MPI_AUTO /* both */
 };
 
 /* Voters of a round at most, and how many digits of an agent's id name one. */

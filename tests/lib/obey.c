@@ -79,7 +79,10 @@ void obey_step(struct rdzv *r,
     }
 }
 
-void obey_voted(struct msg_join *j, const char *row, struct msg *voted)
+void obey_voted(struct msg_join *j,
+                const char *row,
+                int group_world,
+                struct msg *voted)
 {
     static const char server[] = "00000000000000bb";
     struct msg_voted *v = &voted->voted;
@@ -90,7 +93,7 @@ void obey_voted(struct msg_join *j, const char *row, struct msg *voted)
     msg_set(v->instance, j->instance);
     v->round = j->round;
     v->group_rank = j->group_rank;
-    v->group_world = j->group_world;
+    v->group_world = group_world;
     v->restarts = j->restarts;
     v->answered_ms = -1;
     for (size_t len = 0; *row != '\0'; row++, len += 17)

@@ -16,6 +16,9 @@ void obey_step(struct rdzv *r,
 /* To another server: the join `j` is of a node that accepted the round of that
  * join, whose voters are the nodes of that row, "01": 0 and 1, which are called
  * as "%016d%016d" says. Fills `voted`, to be said behind it. */
-void obey_voted(struct msg_join *j, const char *row, struct msg *voted);
+void obey_voted(struct msg_join *j,
+                const char *row,
+                int group_world,
+                struct msg *voted);
 
 #endif

@@ -327,8 +327,6 @@ static void join_next(int conn)
     m.join.round = w->round;
     m.join.state = MSG_STATE_RUNNING;
     m.join.group_rank = w->group_rank;
-    m.join.group_world = w->group_world;
-    m.join.sure = 1;
     m.join.lease_ms = 500;
     m.join.via = 1;
     m.join.epoch = peers[conn].office.epoch;

@@ -33,13 +33,12 @@ static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
         .serve_port = SERVE_PORT + machine,
     };
     msg_set(j->run, "sim");
-    msg_set(j->prog, "train");
-    msg_set(j->backend, "c10d");
+    msg_set(j->options, "train");
     msg_set(j->role, "default");
     (void)snprintf(j->name, sizeof(j->name), "n%d", machine);
     (void)snprintf(j->agent, sizeof(j->agent), "%016x%016x", i + 1, i + 1);
-    (void)snprintf(j->boot, sizeof(j->boot), "%016x", machine + 1);
-    msg_set(j->place, j->boot);
+    (void)snprintf(j->owns, sizeof(j->owns), "p%08x%08x", machine + 1,
+                   machine + 1);
 }
 
 static int launch_on(struct sim *s, int machine)

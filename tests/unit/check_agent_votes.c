@@ -197,12 +197,7 @@ END_TEST
 START_TEST(test_spare_knows_that_it_is_one_while_voters_are_missing)
 {
     struct msg m = {.kind = MSG_KIND_waiting,
-                    .waiting = {.min = 2,
-                                .max = 3,
-                                .spare = 1,
-                                .round = 4,
-                                .group_world = 3,
-                                .voters = 3}};
+                    .waiting = {.spare = 1, .round = 4, .voters = 3}};
     msg_set(m.waiting.instance, "i");
     if (_i == 0)
         obey();

@@ -45,8 +45,7 @@ static int64_t wire_max(const char *field)
 START_TEST(test_conf_takes_as_many_nodes_as_the_protocol)
 {
     static const char *const fields[] = {"join.nodes_min", "join.nodes_max",
-                                         "join.group_world",
-                                         "world.group_world", "waiting.max"};
+                                         "world.group_world"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         ck_assert_int_eq(wire_max(fields[i]), CONF_NNODES_MAX);
     ck_assert_int_eq(wire_max("join.node_rank"), CONF_NNODES_MAX - 1);

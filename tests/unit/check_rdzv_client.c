@@ -176,8 +176,7 @@ static void join(void)
     msg_set(m.join.run, "run");
     msg_set(m.join.agent, "0123456789abcdef0123456789abcdef");
     msg_set(m.join.name, "node");
-    msg_set(m.join.backend, "c10d");
-    msg_set(m.join.prog, "prog");
+    msg_set(m.join.options, "prog");
     msg_set(m.join.role, "default");
     rdzv_client_complete(client, &m.join);
     rdzv_client_send(client, &m);

@@ -203,7 +203,7 @@ END_TEST
 START_TEST(test_rdzv_straggler_gets_the_result_of_its_own_instance)
 {
     run_two(2, 2);
-    struct msg m = make_rejoin(1, 1, MSG_STATE_DONE, true);
+    struct msg m = make_rejoin(1, 1, MSG_STATE_DONE);
     msg_set(m.join.instance, placed[1].instance);
     done(0, 1);
     closed(1, true); /* as by a lost connection's FIN from another time */

@@ -14,7 +14,7 @@
 /* A member of round 5 of another instance, which began just now. */
 static struct msg younger(int who)
 {
-    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+    struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING);
     (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 78);
     m.join.instance_ms = 0;
     m.join.group_rank = 0;

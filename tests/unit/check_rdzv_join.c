@@ -27,13 +27,12 @@ START_TEST(test_rdzv_round_is_sealed_when_the_most_are_there)
 }
 END_TEST
 
-/* Group rank 0, if it asks, is told where the members are, before its world and
- * nobody else is; who came over loopback is known by the server's address. */
+/* Group rank 0 is told where the members are, before its world, and nobody else
+ * is; who came over loopback is known by the server's address. */
 START_TEST(test_rdzv_members_are_told_to_the_first_alone)
 {
     struct msg m;
     limits_of(3, 3);
-    like.members = 1;
     msg_set(like.addr, "10.0.0.7");
     join(0);
     m = make_join(1);
@@ -61,7 +60,6 @@ START_TEST(test_rdzv_members_come_in_pieces)
     limits_of(40, 40);
     for (int i = 0; i < 40; i++) {
         struct msg m = make_join(i);
-        m.join.members = i == 0;
         (void)snprintf(m.join.addr, sizeof(m.join.addr), "%s%x", addr, i + 16);
         say(i, &m);
     }
@@ -70,14 +68,6 @@ START_TEST(test_rdzv_members_come_in_pieces)
         words++;
     ck_assert_int_eq(words, 40);
     ck_assert_int_eq(members_pieces, 2);
-}
-END_TEST
-
-START_TEST(test_rdzv_no_members_where_nobody_asks)
-{
-    join(0);
-    join(1);
-    ck_assert_int_eq(members_pieces, 0);
 }
 END_TEST
 
@@ -129,74 +119,81 @@ START_TEST(test_rdzv_too_few_end_by_timeout)
 }
 END_TEST
 
-static void spoil_join(struct msg_join *j, int how)
-{
-    switch (how) {
-    case 0:
-        j->version = 2;
-        return;
-    case 1:
-        j->nodes_min = 1;
-        return;
-    case 2:
-        j->nodes_max = 3;
-        return;
-    case 3:
-        j->nodes_max = 9;
-        return;
-    case 4:
-        j->nodes_min = 3;
-        return;
-    case 5:
-        j->max_restarts = 2;
-        return;
-    case 6:
-        msg_set(j->prog, "other");
-        return;
-    case 7:
-        msg_set(j->backend, "static");
-        return;
-    case 8:
-        j->heartbeat_ms = 999;
-        return;
-    case 9:
-        j->reconnect_ms = 1;
-        return;
-    case 10:
-        j->window_ms = 90000;
-        return;
-    case 11:
-        j->crash_loop = 3;
-        return;
-    case 13:
-        j->node_strikes = 2;
-        return;
-    case 14:
-        j->cooldown_ms = 1000;
-        return;
-    case 15:
-        j->mpi = MSG_MPI_AUTO;
-        return;
-    case 12:
-        j->window_ms = 90000;
-        j->max_restarts = BUDGET_WINDOW_MAX + 1;
-        return;
-    default:
-        return;
-    }
-}
-
-/* Somebody else's job never becomes our spare. */
-START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
+/* Each is refused by itself. */
+START_TEST(test_rdzv_join_that_makes_no_sense_is_refused)
 {
     join(0);
     struct msg m = make_join(1);
-    spoil_join(&m.join, _i);
+    switch (_i) {
+    case 0: /* before anything else is looked at */
+        m.join.version = MSG_VERSION - 1;
+        m.join.nodes_max = 9;
+        m.join.options[0] = '\0';
+        break;
+    case 1:
+        m.join.nodes_max = 9;
+        break;
+    case 2:
+        m.join.nodes_min = 3;
+        break;
+    default:
+        m.join.window_ms = 90000;
+        m.join.max_restarts = BUDGET_WINDOW_MAX + 1;
+        break;
+    }
     say(1, &m);
     ck_assert(told(1, "refused") && told(1, "drop") && noted("refused"));
     ck_assert_uint_gt(strlen(last[1].refused.text), 20);
-    ck_assert(_i != 15 || strstr(last[1].refused.text,
-                                 "this node serves --mpi=auto, run") != NULL);
+    ck_assert(_i != 0 ||
+              strstr(last[1].refused.text, "speaks version 1 ") != NULL);
+    join(1);
+    ck_assert(told(1, "world"));
+}
+END_TEST
+
+static const struct {
+    const char *ours, *theirs; /* join.options */
+    const char *why;
+} options[] = {
+    {"--nnodes=2\ntrain", "--nnodes=2:4\ntrain",
+     "this node was started with --nnodes=2:4, run 'r' has 2; start all nodes "
+     "with the same options, or give this job another --rdzv_id"},
+    {"--nnodes=2\n--max_restarts=3/90s\ntrain",
+     "--nnodes=2\n--max_restarts=5\ntrain",
+     "this node was started with --max_restarts=5, run 'r' has 3/90s; start "},
+    {"--rdzv_conf=heartbeat_timeout=5s\n--mpi=pmi1\nt",
+     "--rdzv_conf=heartbeat_timeout=15s\n--mpi=auto\nt",
+     "with --rdzv_conf=heartbeat_timeout=15s, run 'r' has "
+     "heartbeat_timeout=5s; "},
+    {"--crash_loop=1\ntrain", "--crash_loop=10\ntrain",
+     "with --crash_loop=10, run 'r' has 1; "},
+    {"--nnodes=2\ntrain", "--nnodes=2\neval",
+     "this node was started with the program 'eval', run 'r' has 'train'; "
+     "start all nodes with the same program, or give this job another "
+     "--rdzv_id"},
+    {"--nnodes=2\ntrain", "--nnodes=2\ntrain.py",
+     "with the program 'train.py', run 'r' has 'train'; "},
+    /* of no launcher of ours */
+    {"--nnodes=2\ntrain", "", "with the program '', run 'r' has '--nnodes=2"},
+    {"", "--nnodes=2\ntrain", "with --nnodes=2, run 'r' has ; start "},
+    {"--nnodes=2\ntrain", "--nnodes\n\n\n",
+     "--nnodes, run 'r' has --nnodes=2; "},
+    {"--nnodes=2\ntrain", "=\n=", "with =, run 'r' has --nnodes=2; start "},
+};
+
+/* Somebody else's job never becomes our spare. The first difference is named.
+ */
+START_TEST(test_rdzv_join_that_differs_is_refused_and_told_why)
+{
+    msg_set(like.options, options[_i].ours);
+    join(0);
+    struct msg m = make_join(1);
+    msg_set(m.join.options, options[_i].theirs);
+    say(1, &m);
+    ck_assert(told(1, "refused") && told(1, "drop") && noted("refused"));
+    ck_assert_int_eq(last[1].refused.code, DDP_E_CONFLICT);
+    ck_assert_msg(strstr(last[1].refused.text, options[_i].why) != NULL, "%s",
+                  last[1].refused.text);
     ck_assert_int_eq(rdzv_nodes(rdzv), 1);
     join(1);
     ck_assert(told(1, "world"));
@@ -205,48 +202,47 @@ END_TEST
 
 /* -- two launchers on one host --------------------------------------------- */
 
-#define G1 "1111111111111111"
-#define G2 "2222222222222222"
-#define G3 "3333333333333333"
+#define P1 "p11111111aaaaaaaa" /* on the boot 11111111 */
+#define P2 "p11111111bbbbbbbb"
+#define G1 "g1111111111111111"
+#define G2 "g1111111122222222"
+#define G3 "g1111111133333333"
 
 static const struct {
-    const char *boot, *place, *gpus;    /* of the one that is there */
-    const char *boot2, *place2, *gpus2; /* of the one that comes */
-    const char *why;                    /* it is refused; NULL: it is not */
+    const char *there, *comes; /* join.owns */
+    const char *why;           /* the second one is refused; NULL: it is not */
 } hosts[] = {
-    {"b1", "p1", "", "b1", "p1", "", "the scheduler gave both the same place"},
-    {"b1", "p1", "", "b1", "p2", "", NULL},
-    {"b1", "p1", "", "b2", "p1", "", NULL}, /* a pod that is elsewhere now */
-    {"b1", "", "", "b1", "", "", NULL},     /* people who try */
-    {"b1", "p1", "", "b1", "", "", NULL},
-    {"", "p1", G1, "", "p1", G1, NULL},
-    {"no hash", "p1", "", "no hash", "p1", "", NULL},
-    {"b1", "", G1, "b1", "", G1, "the workers of both use the same GPU"},
-    {"b1", "", G1 " " G2, "b1", "", G3 " " G2, "the same GPU"},
-    {"b1", "", G1, "b1", "", G2 " " G3, NULL},
-    {"b1", "", G1, "b2", "", G1, NULL},
-    {"b1", "", G1, "b1", "", "111111111111111", NULL},
-    {"b1", "", "  " G1 "  ", "b1", "", " ", NULL},
-    {"b1", "p1", G1, "b1", "p2", G1, "the same GPU"},
+    {P1, P1, "the scheduler gave both the same place"},
+    {P1, P2, NULL},
+    {P1, "p22222222aaaaaaaa", NULL}, /* a pod that is elsewhere now */
+    {"", "", NULL},                  /* people who try */
+    {P1, "", NULL},
+    {"no hash", "no hash", NULL},
+    {"p00000000aaaaaaaa", "p00000000aaaaaaaa", NULL}, /* of no boot */
+    {G1, G1, "the workers of both use the same GPU"},
+    {G1 " " G2, G3 " " G2, "the same GPU"},
+    {G1, G2 " " G3, NULL},
+    {G1, "g2222222211111111", NULL},
+    {G1, "g111111111111111", NULL},
+    {"  " G1 "  ", " ", NULL},
+    {P1 " " G1, P2 " " G1, "the same GPU"},
+    {G1, "x1111111111111111", NULL},
+    {"x1111111111111111", "x1111111111111111", NULL},
 };
 
-static struct msg
-join_from(int who, const char *boot, const char *place, const char *gpus)
+static struct msg join_from(int who, const char *owns)
 {
     struct msg m = make_join(who);
-    msg_set(m.join.boot, boot);
-    msg_set(m.join.place, place);
-    msg_set(m.join.gpus, gpus);
+    msg_set(m.join.owns, owns);
     m.join.age_ms = 100;
     return m;
 }
 
 START_TEST(test_rdzv_second_launcher_on_a_host_is_refused)
 {
-    struct msg m =
-        join_from(0, hosts[_i].boot, hosts[_i].place, hosts[_i].gpus);
+    struct msg m = join_from(0, hosts[_i].there);
     say(0, &m);
-    m = join_from(1, hosts[_i].boot2, hosts[_i].place2, hosts[_i].gpus2);
+    m = join_from(1, hosts[_i].comes);
     say(1, &m);
     ck_assert_int_eq(told(1, "refused"), hosts[_i].why != NULL);
     ck_assert_int_eq(told(1, "world"), hosts[_i].why == NULL);
@@ -264,7 +260,7 @@ END_TEST
  * is not heard of: and it comes back itself. */
 START_TEST(test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused)
 {
-    struct msg m = join_from(0, "b1", "p1", G1);
+    struct msg m = join_from(0, P1 " " G1);
     say(0, &m);
     switch (_i) {
     case 0:
@@ -288,7 +284,7 @@ START_TEST(test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused)
         order_drain("r", "n0", true);
         break;
     }
-    m = join_from(1, "b1", "p1", G1);
+    m = join_from(1, P1 " " G1);
     say(1, &m);
     ck_assert(!told(1, "refused"));
 }
@@ -298,8 +294,8 @@ END_TEST
  * knows yet. It comes again until that is lost, or was heard of. */
 START_TEST(test_rdzv_launcher_in_a_place_that_may_be_free_is_to_come_again)
 {
-    struct msg first = join_from(0, "b1", "p1", "");
-    struct msg second = join_from(1, "b1", "p1", "");
+    struct msg first = join_from(0, P1);
+    struct msg second = join_from(1, P1);
     say(0, &first);
     now_us += 100 * MONO_MS;
     for (int i = 0; i < 5; i++) {
@@ -322,9 +318,9 @@ END_TEST
 /* Another run may be on the same host. */
 START_TEST(test_rdzv_launcher_of_another_run_is_not_refused)
 {
-    struct msg m = join_from(0, "b1", "p1", G1);
+    struct msg m = join_from(0, P1 " " G1);
     say(0, &m);
-    m = join_from(1, "b1", "p1", G1);
+    m = join_from(1, P1 " " G1);
     msg_set(m.join.run, "other");
     say(1, &m);
     ck_assert(!told(1, "refused"));
@@ -341,7 +337,7 @@ START_TEST(test_rdzv_refusal_is_told_to_those_that_wait)
     join(0);
     ck_assert_str_eq(last[0].waiting.refused, "");
     struct msg m = make_join(1);
-    m.join.nodes_min = m.join.nodes_max = 4;
+    msg_set(m.join.options, "--nnodes=4\ntrain");
     say(1, &m);
     ck_assert(told(1, "refused") && !told(0, "waiting"));
     now_us += 500 * MONO_MS;
@@ -350,14 +346,14 @@ START_TEST(test_rdzv_refusal_is_told_to_those_that_wait)
     char wanted[200];
     (void)snprintf(wanted, sizeof(wanted),
                    "node %s was refused: it was started with --nnodes=4, run "
-                   "'r' has 3; start all nodes with the same options",
+                   "'r' has 2; start all nodes with the same options",
                    m.join.name);
     ck_assert_msg(strncmp(last[0].waiting.refused, wanted, strlen(wanted)) == 0,
                   "%s", last[0].waiting.refused);
     /* Many refusals are one notice. */
     for (int i = 2; i < 10; i++) {
         m = make_join(i);
-        m.join.nodes_min = m.join.nodes_max = 4;
+        msg_set(m.join.options, "--nnodes=4\ntrain");
         say(i, &m);
         ck_assert(!told(0, "waiting"));
     }
@@ -376,7 +372,7 @@ START_TEST(test_rdzv_refusal_is_forgotten_when_the_node_comes)
     limits_of(3, 3);
     join(0);
     struct msg m = make_join(1);
-    m.join.max_restarts++;
+    msg_set(m.join.options, "--nnodes=4\ntrain");
     say(1, &m);
     pass(500 * MONO_MS);
     ck_assert_str_ne(last[0].waiting.refused, "");
@@ -488,14 +484,13 @@ START_TEST(test_rdzv_hostile_claims_are_survived)
             for (int c = 0; c < n; c++) {
                 new_server();
                 struct msg m = make_rejoin(0, values[c] < 0 ? 0 : values[c],
-                                           (enum msg_state)(_i % 5), _i > 4);
+                                           (enum msg_state)(_i % 5));
                 m.join.group_rank = values[a];
-                m.join.group_world = values[b] < 0 ? 0 : values[b];
-                m.join.restarts = m.join.group_world;
+                m.join.restarts = values[b] < 0 ? 0 : values[b];
                 m.join.lease_ms = 86400000000;
                 say(0, &m);
                 say(1, &m); /* the same agent again */
-                m = make_rejoin(1, 1000000000, (enum msg_state)(_i % 5), true);
+                m = make_rejoin(1, 1000000000, (enum msg_state)(_i % 5));
                 say(2, &m);
                 ready(2, 3);
                 done(2, 1000000000);
@@ -605,7 +600,7 @@ START_TEST(test_rdzv_lease_that_cannot_be_is_cut)
 {
     limits_of(2, 2);
     for (int i = 0; i < 2; i++) {
-        struct msg m = make_rejoin(i, 3, MSG_STATE_RUNNING, true);
+        struct msg m = make_rejoin(i, 3, MSG_STATE_RUNNING);
         m.join.lease_ms = INT64_C(86400000000);
         rejoin_voted(i, &m, "01");
     }
@@ -625,11 +620,12 @@ int main(void)
         {test_rdzv_round_is_sealed_when_the_most_are_there, 1},
         {test_rdzv_members_are_told_to_the_first_alone, 1},
         {test_rdzv_members_come_in_pieces, 1},
-        {test_rdzv_no_members_where_nobody_asks, 1},
         {test_rdzv_last_call_ends_the_wait_for_more, 1},
         {test_rdzv_last_call_is_called_off, 1},
         {test_rdzv_too_few_end_by_timeout, 1},
-        {test_rdzv_join_that_differs_is_refused_and_told_why, 16},
+        {test_rdzv_join_that_makes_no_sense_is_refused, 4},
+        {test_rdzv_join_that_differs_is_refused_and_told_why,
+         (int)(sizeof(options) / sizeof(options[0]))},
         {test_rdzv_second_launcher_on_a_host_is_refused,
          (int)(sizeof(hosts) / sizeof(hosts[0]))},
         {test_rdzv_launcher_in_the_place_of_one_that_is_gone_is_not_refused, 6},
@@ -645,7 +641,7 @@ int main(void)
         {test_rdzv_bye_before_the_end_closes_the_connection, 1},
         {test_rdzv_newcomer_that_talks_nonsense_is_gone, 1},
         {test_rdzv_end_of_an_unknown_connection_is_nothing, 1},
-        {test_rdzv_hostile_claims_are_survived, 10},
+        {test_rdzv_hostile_claims_are_survived, 5},
         {test_rdzv_run_of_which_all_are_away_gives_way, 1},
         {test_rdzv_run_that_is_away_for_a_moment_keeps_its_place, 2},
         {test_rdzv_nodes_that_are_away_give_way, 1},

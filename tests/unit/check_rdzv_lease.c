@@ -89,7 +89,7 @@ START_TEST(test_rdzv_world_is_said_again_to_who_missed_it)
     world.pending = 0;
     ck_assert_mem_eq(&placed[11], &world, sizeof(world));
     /* A node that has it is not told again. */
-    m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    m = make_rejoin(1, 1, MSG_STATE_RUNNING);
     msg_set(m.join.instance, world.instance);
     say(12, &m);
     ck_assert_str_eq(said, "11:drop 12:office 12:lease ");
@@ -133,7 +133,6 @@ static void joins_from(
         w != NULL ? holds(who, w, MSG_STATE_RUNNING) : make_join(who);
     msg_set(m.join.addr, addr);
     m.join.port = port;
-    m.join.members = who == 0;
     say(conn, &m);
 }
 
@@ -177,7 +176,7 @@ START_TEST(test_rdzv_first_node_on_our_host_is_where_the_others_come_to)
     struct msg_world w = run_two_at("127.0.0.1", "10.0.0.8");
     ck_assert_str_eq(w.master_addr, "10.0.0.9");
     closed(1, false);
-    struct msg m = make_rejoin(1, 1, MSG_STATE_RUNNING, true);
+    struct msg m = make_rejoin(1, 1, MSG_STATE_RUNNING);
     msg_set(m.join.instance, w.instance);
     msg_set(m.join.addr, "10.1.0.8");
     step(&(struct rdzv_event){.kind = RDZV_MSG,
@@ -231,9 +230,8 @@ START_TEST(test_rdzv_frozen_host_finds_its_server_again)
     ck_assert(noted("lost"));
     ck_assert_int_eq(rdzv_nodes(rdzv), 0);
     ck_assert_int_eq(rdzv_live_runs(rdzv), 1);
-    m = make_rejoin(0, 1, MSG_STATE_RUNNING, false);
+    m = make_rejoin(0, 1, MSG_STATE_RUNNING);
     m.join.nodes_min = m.join.nodes_max = m.join.hosts = 1;
-    m.join.group_world = 1;
     msg_set(m.join.instance, world.instance);
     say(1, &m);
     beat_of(1, 1, -1, 1);

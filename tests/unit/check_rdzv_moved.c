@@ -267,9 +267,7 @@ START_TEST(test_moved_promise_of_a_younger_instance_says_nothing_here)
     m.join.instance_ms = 1;
     m.join.round = 3;
     m.join.group_rank = 0;
-    m.join.group_world = 2;
     m.join.state = MSG_STATE_RUNNING;
-    m.join.sure = 1;
     m.join.lease_ms = 500;
     if (_i == 2) /* it has accepted its first round, and was not told to go */
         m = voter_join(4);

@@ -58,7 +58,7 @@ static void bring(enum state state)
         ck_assert(noted("lost") && told(2, "drop"));
         both_ready(1);
         ck_assert(told(0, "world"));
-        struct msg m = make_rejoin(2, 1, MSG_STATE_STOPPED, false);
+        struct msg m = make_rejoin(2, 1, MSG_STATE_STOPPED);
         msg_set(m.join.instance, placed[0].instance);
         say(2, &m);
         ck_assert(noted("stale") && told(2, "stop"));
@@ -206,7 +206,7 @@ START_TEST(test_rdzv_drain_that_was_lost_is_said_again)
     order_drain("", "n2", false);
     ck_assert(told(ORDERS, "answered") && told(2, "drain"));
     closed(2, false);
-    struct msg m = make_rejoin(2, 1, holds[_i], true);
+    struct msg m = make_rejoin(2, 1, holds[_i]);
     msg_set(m.join.instance, placed[0].instance);
     say(12, &m);
     ck_assert(told(12, "drain"));

@@ -111,11 +111,11 @@ START_TEST(test_rdzv_cool_down_survives_connection_and_server)
     if (_i == 1)
         new_server();
     for (int who = 0; who < 3 && _i == 1; who += 2) {
-        struct msg m = make_rejoin(who, 3, MSG_STATE_RUNNING, true);
+        struct msg m = make_rejoin(who, 3, MSG_STATE_RUNNING);
         m.join.group_rank = who / 2;
         rejoin_voted(who, &m, "02");
     }
-    struct msg m = make_rejoin(1, 3, MSG_STATE_NONE, true);
+    struct msg m = make_rejoin(1, 3, MSG_STATE_NONE);
     if (_i == 0) /* the instance that this server made */
         msg_set(m.join.instance, placed[2].instance);
     m.join.struck = 2;
@@ -133,7 +133,7 @@ START_TEST(test_rdzv_failures_in_a_row_are_told_to_the_next_server)
     like.node_strikes = 3;
     like.cooldown_ms = 10000;
     for (int who = 0; who < 2; who++) {
-        struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING, true);
+        struct msg m = make_rejoin(who, 5, MSG_STATE_RUNNING);
         m.join.struck = who == 1 ? 2 : 0;
         rejoin_voted(who, &m, "01");
     }

@@ -230,7 +230,6 @@ START_TEST(test_takeover_spares_do_not_begin_anew)
     serve(2);
     msg_set(m.join.instance, voters[0].holds.instance);
     m.join.round = newest_round();
-    m.join.group_world = 3;
     say(6, &m);
     come_all(4, 5);
     goes_on(HEARTBEAT / 2);

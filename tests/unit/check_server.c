@@ -310,13 +310,12 @@ START_TEST(test_server_reads_no_more_of_a_pending_than_a_join)
                                .recent_ms = INT64_C(86400000000),
                                .restarts = 1000000,
                                .group_rank = -1,
-                               .members = 1,
                                .port = 65535};
     memset(m.join.run, 1, sizeof(m.join.run) - 1);       /* six bytes each */
     memset(m.join.agent, 'a', sizeof(m.join.agent) - 1); /* else refused */
     memset(m.join.name, 1, sizeof(m.join.name) - 1);
-    memset(m.join.backend, 1, sizeof(m.join.backend) - 1);
-    memset(m.join.prog, 1, sizeof(m.join.prog) - 1);
+    memset(m.join.options, 'a', sizeof(m.join.options) - 1);
+    memset(m.join.options + 352, 1, 128); /* the program */
     memset(m.join.role, 1, sizeof(m.join.role) - 1);
     memset(m.join.addr, 1, sizeof(m.join.addr) - 1);
     memset(m.join.instance, 1, sizeof(m.join.instance) - 1);

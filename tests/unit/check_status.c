@@ -179,7 +179,7 @@ static const char *const hostile[] = {
 START_TEST(test_status_of_hostile_names_is_json)
 {
     msg_set(like.run, hostile[_i]);
-    msg_set(like.prog, hostile[_i]);
+    msg_set(like.options, hostile[_i]);
     msg_set(like.role, hostile[_i]);
     join(1, hostile[_i]);
     get_status("/status");

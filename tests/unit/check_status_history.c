@@ -275,15 +275,13 @@ START_TEST(test_status_of_a_rebuilt_round_is_whole)
         (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
         m.join.round = 7;
         m.join.state = MSG_STATE_RUNNING;
-        m.join.sure = 1;
         m.join.group_rank = i;
-        m.join.group_world = 3;
         m.join.nproc = procs[i];
         m.join.port = 100 + i;
         m.join.recent_ms = 10000;
         msg_set(m.join.spent, "60000 5000 1000 2000 700 1000 7 80");
         struct msg voted;
-        obey_voted(&m.join, "012", &voted);
+        obey_voted(&m.join, "012", 3, &voted);
         say(i, &m);
         say(i, &voted);
     }
@@ -320,13 +318,11 @@ START_TEST(test_status_of_a_rebuilt_round_takes_a_spare_for_no_failure)
         (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
         m.join.round = 7;
         m.join.state = i < 3 ? MSG_STATE_RUNNING : MSG_STATE_NONE;
-        m.join.sure = i < 3;
         m.join.group_rank = i < 3 ? i : -1;
-        m.join.group_world = i < 3 ? 3 : 0;
         m.join.recent_ms = 10000;
         msg_set(m.join.spent, "60000 5000 1000 2000 700 1000 7 80");
         struct msg voted;
-        obey_voted(&m.join, "012", &voted);
+        obey_voted(&m.join, "012", 3, &voted);
         say(i, &m);
         if (i < 3)
             say(i, &voted);

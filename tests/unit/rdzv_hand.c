@@ -175,37 +175,29 @@ void join(int who)
     say(who, &m);
 }
 
-struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure)
+struct msg make_rejoin(int who, int64_t round, enum msg_state state)
 {
     struct msg m = make_join(who);
     (void)snprintf(m.join.instance, sizeof(m.join.instance), "%032d", 77);
     m.join.instance_ms = 3600000;
     m.join.round = round;
     m.join.state = (int64_t)state;
-    m.join.sure = sure;
     m.join.group_rank = state == MSG_STATE_NONE ? -1 : who;
-    m.join.group_world = world_of_rejoins;
     return m;
 }
 
 struct msg holds(int who, const struct msg_world *w, enum msg_state state)
 {
-    struct msg m = make_rejoin(who, w->round, state, true);
+    struct msg m = make_rejoin(who, w->round, state);
     msg_set(m.join.instance, w->instance);
     m.join.group_rank = w->group_rank;
     return m;
 }
 
-void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure)
-{
-    struct msg m = make_rejoin(who, round, state, sure);
-    say(conn, &m);
-}
-
 void rejoin_voted(int conn, const struct msg *m, const char *row)
 {
     struct msg join = *m, voted;
-    obey_voted(&join.join, row, &voted);
+    obey_voted(&join.join, row, world_of_rejoins, &voted);
     say(conn, &join);
     say(conn, &voted);
 }
@@ -337,8 +329,7 @@ static void setup(void)
                              .heartbeat_ms = 1000,
                              .reconnect_ms = 30000};
     msg_set(like.run, "r");
-    msg_set(like.prog, "train");
-    msg_set(like.backend, "c10d");
+    msg_set(like.options, "--nnodes=2\n--crash_loop=0\ntrain");
 }
 
 static void teardown(void)

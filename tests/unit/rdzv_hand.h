@@ -67,12 +67,10 @@ void join(int who);
 
 /* One with what it holds: a round of two nodes of instance 77, whose first one
  * was an hour ago, at group rank `who`. */
-struct msg make_rejoin(int who, int64_t round, enum msg_state state, bool sure);
+struct msg make_rejoin(int who, int64_t round, enum msg_state state);
 
 /* One of a node that had this world, with what its workers do. */
 struct msg holds(int who, const struct msg_world *w, enum msg_state state);
-
-void rejoin(int conn, int who, int64_t round, enum msg_state state, bool sure);
 
 /* To the next server: what it holds, as the join `m` says, and that it accepted
  * that round, whose voters are the nodes of that row: "01" are 0 and 1. */

@@ -104,17 +104,14 @@ static struct msg join_of(int i)
         m.join.instance_ms = 1000;
         m.join.round = v->holds.round;
         m.join.group_rank = v->holds.group_rank;
-        m.join.group_world = v->holds.group_world;
         m.join.state = v->runs    ? MSG_STATE_RUNNING
                        : v->ready ? MSG_STATE_READY
                                   : MSG_STATE_STOPPED;
-        m.join.sure = now_us < v->lease_until_us;
-        if (!v->ready && m.join.sure) /* workers are there */
+        if (!v->ready && now_us < v->lease_until_us) /* workers are there */
             m.join.lease_ms = (v->lease_until_us - now_us) / MONO_MS;
     }
     if (v->ended) {
-        m.join.ended = 1;
-        m.join.end_status = v->status;
+        m.join.ended = v->status + 1;
     }
     return m;
 }

@@ -68,7 +68,7 @@ static void fill_answers(void)
     m.lease.seq = 1;
     put(&lease, &m);
     m = (struct msg){.kind = MSG_KIND_waiting};
-    m.waiting.have = m.waiting.min = m.waiting.max = n_agents;
+    m.waiting.have = n_agents;
     m.waiting.left_ms = 600000;
     m.waiting.since_ms = 1000;
     /* As many as the rendezvous names; it names nobody after a take-over. */

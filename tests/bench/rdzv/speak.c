@@ -48,8 +48,7 @@ static struct msg_join join_of(const struct speak_conf *conf, int id)
         .serve_port = 29501,
     };
     msg_set(j.run, "bench");
-    msg_set(j.backend, "c10d");
-    msg_set(j.prog, "train");
+    msg_set(j.options, "train");
     msg_set(j.role, "default");
     (void)snprintf(j.agent, sizeof(j.agent), "%016x%016x", id, id);
     (void)snprintf(j.name, sizeof(j.name), "node%05d", id);

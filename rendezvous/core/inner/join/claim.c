@@ -436,7 +436,7 @@ static void take_voted(struct rdzv *r,
     take_epoch(run, n, &n->epoch);
     confirm_by_place(run, c);
     if (c->join.ended)
-        take_end(run, c->join.end_status, v);
+        take_end(run, c->join.ended - 1, v);
     /* More is known of who is missing: others may know that it is dead. */
     if (is_newer)
         claim_tell(r, run);
@@ -646,7 +646,7 @@ void claim_void_end(struct rdzv *r,
         m.refused.text, sizeof(m.refused.text), /* fits */
         "the run did not end with status %lld as this node was told; "
         "it went on without it",
-        (long long)j->end_status);
+        (long long)j->ended - 1);
     reply_send(r, conn, &m);
 }
 

@@ -71,9 +71,7 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                  .join_us = j->join_ms * MONO_MS,
                  .last_call_us = j->last_call_ms * MONO_MS,
                  .heartbeat_us = j->heartbeat_ms * MONO_MS,
-                 .reconnect_us = j->reconnect_ms * MONO_MS,
-                 .scale_us = j->scale_ms * MONO_MS,
-                 .mpi = (enum msg_mpi)j->mpi},
+                 .scale_us = j->scale_ms * MONO_MS},
         .opened_us = r->now_us,
         .head = -1,
         .tail = -1,
@@ -82,11 +80,10 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
                 (int)j->crash_loop);
     strikes_init(&run->strikes, (int)j->node_strikes, j->cooldown_ms * MONO_MS);
     msg_set(run->id, j->run);
-    msg_set(run->conf.prog, j->prog);
-    msg_set(run->conf.backend, j->backend);
+    msg_set(run->conf.options, j->options);
     note(r, NOTE_new_run, run, "", "nodes %d..%d, restarts %d, program %s",
          run->conf.nodes_min, run->conf.nodes_max, run->budget.max,
-         run->conf.prog);
+         run_program(run));
     phase_begin(r, run);
     round_gather(r, run);
     claim_open(r, run);

@@ -68,19 +68,19 @@ bool join_is_sound(struct rdzv *r, const struct msg_join *j, int conn)
 
 /* -- one launcher on each host --------------------------------------------- */
 
-#define HASH_LEN 16 /* of join.gpus */
+#define OWN_LEN 17 /* of a word of join.owns */
 
-/* Whether a hash of one list is in the other. */
-static bool share_gpu(const char *a, const char *b)
+/* What both lists have: the p or g of it; 0: nothing. */
+static char shared_own(const char *a, const char *b)
 {
-    char hash[HASH_LEN + 1] = "";
+    char own[OWN_LEN + 1] = "";
     size_t len = strlen(a);
-    for (size_t at = 0; at + HASH_LEN <= len; at += HASH_LEN + 1) {
-        memcpy(hash, a + at, HASH_LEN);
-        if (strstr(b, hash) != NULL)
-            return true;
+    for (size_t at = 0; at + OWN_LEN <= len; at += OWN_LEN + 1) {
+        memcpy(own, a + at, OWN_LEN);
+        if (strstr(b, own) != NULL)
+            return own[0];
     }
-    return false;
+    return '\0';
 }
 
 /* One that is about to go, or whose host may be lost, gives way. */
@@ -93,23 +93,27 @@ is_firm(const struct rdzv *r, const struct run *run, const struct node *n)
            r->now_us - n->heard_us <= run->conf.heartbeat_us;
 }
 
-/* What a launcher of the run has that this one has too, on one boot of one
- * host; NULL: nothing. The boot alone proves nothing: containers share it. */
+/* What a launcher of the run has that this one has too; NULL: nothing. That
+ * both are on one boot of one host proves nothing: containers share it. */
 static const char *shared_thing(const struct rdzv *r,
                                 const struct run *run,
                                 const struct msg_join *j,
                                 const struct node **other)
 {
-    uint64_t boot = node_boot(j);
+    uint32_t boot = node_boot(j);
     for (int i = 0; boot != 0 && i < r->fresh_node; i++) {
         const struct node *n = *other = &r->nodes[i];
         if (r->boots[i] != boot || n->state == NODE_FREE ||
             n->run != run_index(r, run) || !is_firm(r, run, n))
             continue;
-        if (j->place[0] != '\0' && strcmp(j->place, n->place) == 0)
+        switch (shared_own(j->owns, n->owns)) {
+        case 'p':
             return "the scheduler gave both the same place";
-        if (share_gpu(j->gpus, n->gpus))
+        case 'g':
             return "the workers of both use the same GPU";
+        default: /* nothing, or nonsense */
+            break;
+        }
     }
     return NULL;
 }
@@ -150,69 +154,46 @@ static void refuse_second(struct rdzv *r,
 
 /* -- what must agree ------------------------------------------------------- */
 
-static bool same_budget(const struct budget *b, const struct msg_join *j)
+/* Where the line begins in which the two differ first. */
+static size_t find_difference(const char *a, const char *b)
 {
-    return j->max_restarts == b->max &&
-           j->window_ms * MONO_MS == b->window_us &&
-           j->crash_loop == b->crash_loop;
+    size_t line = 0;
+    for (size_t i = 0; a[i] != '\0' && a[i] == b[i]; i++)
+        if (a[i] == '\n')
+            line = i + 1;
+    return line;
 }
 
-/* "3" or "3/90s", and ", --crash_loop=2" if it is on. */
-static void describe_budget(int64_t max,
-                            int64_t window_us,
-                            int64_t crash_loop,
-                            char text[80])
+/* Behind "--option=" if both have that in common, so that it is said once. */
+static const char *value_of(const char *line, const char *other)
 {
-    char window[32] = "";
-    char loop[32] = "";
-    if (window_us > 0)
-        (void)snprintf(window, sizeof(window), "/%.12gs",
-                       (double)window_us / (double)MONO_S);
-    if (crash_loop > 0)
-        (void)snprintf(loop, sizeof(loop), ", --crash_loop=%d",
-                       (int)crash_loop);
-    (void)snprintf(text, 80, "%d%s%s", (int)max, window, loop); /* fits */
+    size_t name = strcspn(line, "=\n");
+    bool same = line[name] == '=' && strncmp(line, other, name + 1) == 0;
+    return same ? line + name + 1 : line;
 }
 
-static void refuse_budget(struct rdzv *r,
-                          const struct run *run,
-                          const struct msg_join *j,
-                          int conn)
+static void refuse_options(struct rdzv *r,
+                           const struct run *run,
+                           const struct msg_join *j,
+                           int conn)
 {
-    const struct budget *b = &run->budget;
-    char theirs[80], ours[80];
-    describe_budget(j->max_restarts, j->window_ms * MONO_MS, j->crash_loop,
-                    theirs);
-    describe_budget(b->max, b->window_us, b->crash_loop, ours);
-    join_refuse(
-        r, conn, j, DDP_E_CONFLICT,
-        "this node was started with --max_restarts=%s, run '%s' has %s; "
-        "start all nodes with the same options",
-        theirs, run->id, ours);
-}
-
-/* "2"; "2:4": as on the command line. */
-static const char *nodes_text(int64_t min, int64_t max, char text[48])
-{
-    int n = snprintf(text, 48, "%lld", (long long)min);
-    if (max != min)
-        (void)snprintf(text + n, 48 - (size_t)n, ":%lld", (long long)max);
-    return text;
-}
-
-static const char *mpi_text(int64_t mpi)
-{
-    switch ((enum msg_mpi)mpi) {
-    case MSG_MPI_NONE:
-        return "none";
-    case MSG_MPI_PMI1:
-        return "pmi1";
-    case MSG_MPI_PMIX:
-        return "pmix";
-    case MSG_MPI_AUTO:
-        return "auto";
+    size_t at = find_difference(j->options, run->conf.options);
+    const char *theirs = j->options + at, *ours = run->conf.options + at;
+    int len = (int)strcspn(theirs, "\n");
+    if (theirs[len] == '\0') { /* the last line */
+        join_refuse(r, conn, j, DDP_E_CONFLICT,
+                    "this node was started with the program '%s', run '%s' has "
+                    "'%s'; start all nodes with the same program, or give this "
+                    "job another --rdzv_id",
+                    theirs, run->id, ours);
+        return;
     }
-    DDP_WRONG("mpi");
+    const char *value = value_of(ours, theirs);
+    join_refuse(r, conn, j, DDP_E_CONFLICT,
+                "this node was started with %.*s, run '%s' has %.*s; start all "
+                "nodes with the same options, or give this job another "
+                "--rdzv_id",
+                len, theirs, run->id, (int)strcspn(value, "\n"), value);
 }
 
 bool join_agrees(struct rdzv *r,
@@ -220,57 +201,10 @@ bool join_agrees(struct rdzv *r,
                  const struct msg_join *j,
                  int conn)
 {
-    char theirs[48], ours[48];
     const struct node *other = NULL;
     const char *shared = shared_thing(r, run, j, &other);
-    if (j->nodes_min != run->conf.nodes_min ||
-        j->nodes_max != run->conf.nodes_max)
-        join_refuse(
-            r, conn, j, DDP_E_CONFLICT,
-            "this node was started with --nnodes=%s, run '%s' has %s; start "
-            "all nodes with the same options, or give this job another "
-            "--rdzv_id",
-            nodes_text(j->nodes_min, j->nodes_max, theirs), run->id,
-            nodes_text(run->conf.nodes_min, run->conf.nodes_max, ours));
-    else if (!same_budget(&run->budget, j))
-        refuse_budget(r, run, j, conn);
-    else if (j->node_strikes != run->strikes.max ||
-             j->cooldown_ms * MONO_MS != run->strikes.cooldown_us)
-        join_refuse(
-            r, conn, j, DDP_E_CONFLICT,
-            "this node was started with --node_strikes=%lld/%.12gs, run "
-            "'%s' has %d/%.12gs; start all nodes with the same options",
-            (long long)j->node_strikes, (double)j->cooldown_ms / 1000.0,
-            run->id, run->strikes.max,
-            (double)run->strikes.cooldown_us / (double)MONO_S);
-    else if (strcmp(j->prog, run->conf.prog) != 0)
-        join_refuse(
-            r, conn, j, DDP_E_CONFLICT,
-            "this node was started with the program '%s', run '%s' has '%s'; "
-            "start all nodes with the same program, or give this job another "
-            "--rdzv_id",
-            j->prog, run->id, run->conf.prog);
-    else if (strcmp(j->backend, run->conf.backend) != 0)
-        join_refuse(
-            r, conn, j, DDP_E_CONFLICT,
-            "this node was started with --rdzv_backend=%s, run '%s' has %s; "
-            "start all nodes with the same options",
-            j->backend, run->id, run->conf.backend);
-    else if (j->mpi != (int64_t)run->conf.mpi)
-        join_refuse(r, conn, j, DDP_E_CONFLICT,
-                    "this node serves --mpi=%s, run '%s' has %s; start all "
-                    "nodes with the same option (auto is pmi1 on a node "
-                    "without libpmix.so.2)",
-                    mpi_text(j->mpi), run->id,
-                    mpi_text((int64_t)run->conf.mpi));
-    else if (j->heartbeat_ms * MONO_MS != run->conf.heartbeat_us ||
-             j->reconnect_ms * MONO_MS != run->conf.reconnect_us)
-        join_refuse(
-            r, conn, j, DDP_E_CONFLICT,
-            "this node was started with another heartbeat_timeout or "
-            "reconnect_timeout (--rdzv_conf) than run '%s', and leases depend "
-            "on both; start all nodes with the same options",
-            run->id);
+    if (strcmp(j->options, run->conf.options) != 0)
+        refuse_options(r, run, j, conn);
     else if (shared != NULL)
         refuse_second(r, run, j, conn, other, shared);
     else

@@ -47,18 +47,21 @@ bool join_is_younger(const struct rdzv *r,
 
 /* -- taking over ----------------------------------------------------------- */
 
-void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
+void join_rebuild(struct rdzv *r, struct run *run)
 {
-    msg_set(run->instance, j->instance);
-    run->born_us = born_us(r, j);
-    run->round.number = j->round;
+    const struct run_takeover *t = &run->takeover;
+    msg_set(run->instance, t->instance);
+    run->born_us = t->born_us;
+    run->round.number = run->office.round;
     run->round.confirmed = 0;
     run->recovery.heard_us = 0;
-    run->round.group_world = (int)j->group_world;
+    run->round.group_world = t->group_world;
     run->recovery.rebuilt = true;
     run->recovery.holes = run->round.group_world;
     round_open_holes(r, run);
     round_begin(r, run);
+    run->round.ran = true; /* as far as is known */
+    budget_restore(&run->budget, t->restarts, 0, r->now_us, r->now_us);
     run->state = RUN_ACTIVE;
     note(r, NOTE_rebuilt, run, "", "%d node%s", run->round.group_world,
          run->round.group_world == 1 ? "" : "s");
@@ -66,10 +69,10 @@ void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j)
 
 void join_restore(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    int64_t left_us = mono_min(j->scale_left_ms * MONO_MS, run->conf.scale_us);
-    int64_t next_us = mono_after(r->now_us, left_us);
-    budget_restore(&run->budget, (int)j->restarts, (int)j->recent,
-                   r->now_us - j->recent_ms * MONO_MS, r->now_us);
+    int64_t began_us = r->now_us - j->recent_ms * MONO_MS;
+    int64_t next_us = mono_after(began_us, run->conf.scale_us);
+    budget_restore(&run->budget, (int)j->restarts, (int)j->recent, began_us,
+                   r->now_us);
     budget_restore_no_progress(&run->budget, (int)j->barren);
     if (next_us > run->scale_next_us)
         run->scale_next_us = next_us;
@@ -99,8 +102,8 @@ void join_fill_hole(struct rdzv *r,
     run->round.sealed_us =
         mono_min(run->round.sealed_us, r->now_us - j->recent_ms * MONO_MS);
     note(r, NOTE_back, run, n->name, "%d more to come", run->recovery.holes);
-    bool runs = j->sure && j->state == MSG_STATE_RUNNING;
-    bool done = j->sure && j->state == MSG_STATE_DONE;
+    bool runs = j->state == MSG_STATE_RUNNING;
+    bool done = j->state == MSG_STATE_DONE;
     if (run->state == RUN_ACTIVE && (runs || done)) {
         node_set_state(r, n, done ? NODE_DONE : NODE_RUNNING);
         round_try_done(r, run);

@@ -19,7 +19,7 @@ bool join_is_younger(const struct rdzv *r,
 
 /* The newest round that voters told of is the one that runs: a server that took
  * office has it from now on. Its members are holes until they show up. */
-void join_rebuild(struct rdzv *r, struct run *run, const struct msg_join *j);
+void join_rebuild(struct rdzv *r, struct run *run);
 
 /* Whether it is the first to claim its place. A node that was lost and is back
  * does not fill the hole of another one, whose workers may still run. */
@@ -36,7 +36,9 @@ void join_fill_hole(struct rdzv *r,
 /* The member at that place said farewell: it does not come. */
 void join_close_hole(struct rdzv *r, struct run *run, int group_rank);
 
-/* What a server before us counted, as a node tells it. */
+/* What a server before us counted, as a member tells it. Whether that made the
+ * round larger is not told: the interval until the next time counts from when
+ * the round began. */
 void join_restore(struct rdzv *r, struct run *run, const struct msg_join *j);
 
 #endif

@@ -36,7 +36,7 @@ void join_settle(struct rdzv *r,
     /* A spare may have been told of a round that never was in force. */
     bool knows = run->recovery.rebuilt && join_is_of_instance(run, j) &&
                  j->round <= run->round.number;
-    if (knows)
+    if (knows && may_run)
         join_restore(r, run, j);
     strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
     /* A lease of the server before us, which ours may not reach in time. */

@@ -80,9 +80,7 @@ as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
         msg_set(j.instance, run->instance);
         j.round = run->office.round;
         j.group_rank = place_of(run, c);
-        j.group_world = run->round.group_world;
         j.state = j.group_rank >= 0 ? MSG_STATE_READY : MSG_STATE_NONE;
-        j.sure = 1;
     }
     return j;
 }
@@ -231,17 +229,9 @@ static void refuse_older(struct rdzv *r, struct run *run)
 /* A CANDIDATE is in office. */
 static void take_over(struct rdzv *r, struct run *run)
 {
-    const struct run_takeover *t = &run->takeover;
-    struct msg_join newest = {.round = run->office.round,
-                              .group_world = t->group_world,
-                              .restarts = t->restarts};
-    msg_set(newest.instance, t->instance);
-    newest.instance_ms =
-        mono_min((r->now_us - t->born_us) / MONO_MS, AGE_MS_MAX);
     run->state = RUN_GATHER;
     round_gather(r, run);
-    join_rebuild(r, run, &newest);
-    join_restore(r, run, &newest);
+    join_rebuild(r, run);
     refuse_older(r, run);
     if (ended_before(run)) {
         complete_end(r, run);

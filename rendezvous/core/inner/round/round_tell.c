@@ -43,7 +43,7 @@ static const char *address_of_here(const struct rdzv *r, const struct run *run)
 static void
 send_members(struct rdzv *r, const struct run *run, const struct node *to)
 {
-    if (to->group_rank != 0 || !to->wants_members)
+    if (to->group_rank != 0)
         return;
     const char *here = address_of_here(r, run);
     struct msg m = {.kind = MSG_KIND_members,
@@ -117,7 +117,6 @@ void round_send_world(struct rdzv *r,
     m.world.restarts = round_restarts_before(run);
     m.world.recent = recent(r, run);
     m.world.barren = run->budget.no_progress;
-    m.world.scale_left_ms = mono_ms_until(r->now_us, run->scale_next_us);
     m.world.struck = strikes_of(run, n);
     msg_set(m.world.spent, run->round.sums);
     m.world.group_rank = n->group_rank;
@@ -171,8 +170,6 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
     m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_CLAIMS];
-    m->waiting.min = run->conf.nodes_min;
-    m->waiting.max = run->conf.nodes_max;
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
     m->waiting.since_ms = mono_ms_until(run->gather.since_us, r->now_us);
     m->waiting.round = run->round.number;
@@ -206,9 +203,6 @@ void round_send_waiting(struct rdzv *r,
         m.waiting.spare = 1;
         m.waiting.struck = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);
-        m.waiting.group_world = run->round.group_world;
-        m.waiting.restarts = round_restarts_before(run);
-        m.waiting.recent = recent(r, run);
         m.waiting.scales = run_can_grow(run);
         m.waiting.left_ms =
             m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;

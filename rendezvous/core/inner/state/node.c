@@ -91,9 +91,12 @@ static void list_remove(struct rdzv *r, struct run *run, int i)
         run->tail = n->prev;
 }
 
-uint64_t node_boot(const struct msg_join *j)
+uint32_t node_boot(const struct msg_join *j)
 {
-    return strtoull(j->boot, NULL, 16);
+    char digits[9] = "";
+    if (j->owns[0] != '\0')
+        msg_set(digits, j->owns + 1);
+    return (uint32_t)strtoul(digits, NULL, 16);
 }
 
 void node_set_state(struct rdzv *r, struct node *n, enum node_state state)
@@ -163,7 +166,6 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .state = NODE_WAITING,
         .run = run_index(r, run),
         .conn = -1,
-        .wants_members = j->members != 0,
         .nproc = (int)j->nproc,
         .asked_rank = (int)j->node_rank,
         .arrival = r->arrivals++,
@@ -174,8 +176,7 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     msg_set(n->agent, j->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
-    msg_set(n->place, j->place);
-    msg_set(n->gpus, j->gpus);
+    msg_set(n->owns, j->owns);
     r->boots[i] = node_boot(j);
     (void)node_set_address(n, ev); /* it was nowhere */
     run->host_is_silent &= !n->hosts;

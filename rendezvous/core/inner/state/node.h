@@ -54,12 +54,10 @@ struct node {
     char addr[65];      /* where other nodes reach it */
     char peer_addr[65]; /* from where it connected */
     char here_addr[65]; /* the server's address of its connection */
-    char place[17];     /* join.place */
-    char gpus[136];     /* join.gpus */
+    char owns[162];     /* join.owns */
     bool hosts;
     bool drained; /* an operator takes it out; it is told until it goes */
     char drained_by[65]; /* an address; "": by itself */
-    bool wants_members;  /* it is told of them when it is group rank 0 */
     int nproc;
     int port;
     int serve_port; /* where its launcher would serve the run; 0: nowhere */
@@ -104,8 +102,8 @@ node_find(const struct rdzv *r, const char *run, const char *agent);
 struct node *
 node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev);
 
-/* The boot of its host as a number; 0: it does not say, or something else. */
-uint64_t node_boot(const struct msg_join *j);
+/* The boot of its host as a number; 0: it owns nothing, or says nonsense. */
+uint32_t node_boot(const struct msg_join *j);
 
 /* Where it is, as the join in `ev` tells: it may have moved since its last one.
  * True: the others reach it elsewhere than before. */

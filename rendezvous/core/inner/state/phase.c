@@ -198,7 +198,6 @@ void phase_look(struct rdzv *r, struct run *run)
 void phase_restore(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
     int64_t answered_us = run->office.foreign_us; /* by the server before */
-    run->round.ran = true;                        /* as far as is known */
     if (j->state == MSG_STATE_NONE || j->round != run->round.number ||
         j->group_rank < 0)
         return; /* a spare, or late: no member of this round */

@@ -37,7 +37,7 @@ struct rdzv {
     int *conn_node;              /* by connection: its node, or -1 */
     int *buckets;                /* by hash of agent id: first node, or -1 */
     uint32_t n_buckets;          /* a power of two */
-    uint64_t *boots;             /* by node: node_boot of its join */
+    uint32_t *boots;             /* by node: node_boot of its join */
     int free_node;  /* list of nodes that were used, by hash_next */
     int fresh_node; /* nodes from this one on were never used */
     int n_nodes;

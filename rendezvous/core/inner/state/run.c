@@ -30,6 +30,12 @@ struct run *run_find(const struct rdzv *r, const char *id)
     return NULL;
 }
 
+const char *run_program(const struct run *run)
+{
+    const char *last = strrchr(run->conf.options, '\n');
+    return last != NULL ? last + 1 : run->conf.options;
+}
+
 bool run_is_abandoned(const struct run *run)
 {
     return run->head < 0 && run->recovery.holes == 0;

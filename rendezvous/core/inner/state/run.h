@@ -41,11 +41,9 @@ enum run_state {
 /* -- what all of its nodes agree on: the first join says it ---------------- */
 
 struct run_conf {
-    char prog[129];
-    char backend[17];
-    enum msg_mpi mpi;
+    char options[481]; /* join.options */
     int nodes_min, nodes_max;
-    int64_t join_us, last_call_us, heartbeat_us, reconnect_us, scale_us;
+    int64_t join_us, last_call_us, heartbeat_us, scale_us;
 };
 
 /* -- GATHER ---------------------------------------------------------------- */
@@ -209,6 +207,9 @@ static inline bool run_is_live(const struct run *run)
 
 /* Finds a run that has not ended; NULL: none. */
 struct run *run_find(const struct rdzv *r, const char *id);
+
+/* The base name of what its workers run, as the first join said it. */
+const char *run_program(const struct run *run);
 
 /* Whether nobody is there, nor known to be about to come back. */
 bool run_is_abandoned(const struct run *run);
