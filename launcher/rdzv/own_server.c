@@ -22,6 +22,8 @@
  *    spare port it is tried again AGAIN_MS later.
  *  - It ends soon after its start: the spare port is not polled for AGAIN_MS,
  *    so that a server that cannot run does not keep the agent busy.
+ *  - It dies at an endpoint while the run is served elsewhere: it is started
+ *    again there AGAIN_MS later.
  *  - The launcher ends: the process dies with it (net/helper), and so do its
  *    descriptors, which no worker has (close-on-exec).
  */
@@ -120,6 +122,7 @@ static int start_process(struct own_server *s, int home_fd, struct ddp_err *err)
     if (helper_start(&s->pid, &fds, run_server, &args, err) != 0)
         return -1;
     s->home_port = port;
+    s->lost &= home_fd < 0;
     s->began_us = mono_now_us();
     if (s->spare_fd >= 0)
         (void)uv_poll_stop(&s->poll);
@@ -138,17 +141,6 @@ static void watch_spare(struct own_server *s)
     ddp_assert(rc == 0); /* only epoll_ctl in the next turn can fail */
 }
 
-static void on_again(uv_timer_t *timer)
-{
-    watch_spare(own_server_of(timer->data));
-}
-
-static void watch_spare_later(struct own_server *s)
-{
-    (void)uv_poll_stop(&s->poll);
-    (void)uv_timer_start(&s->again, on_again, AGAIN_MS, 0);
-}
-
 /* The endpoint's listener if that is this node's and free, else -1. */
 static int listen_at_home(struct own_server *s)
 {
@@ -158,13 +150,19 @@ static int listen_at_home(struct own_server *s)
     return s->has_home && addr_listen(sa, &fd, &err) == 0 ? fd : -1;
 }
 
-static void on_spare(uv_poll_t *poll, int status, int events)
+static void on_again(uv_timer_t *timer);
+
+static void start_later(struct own_server *s)
 {
-    (void)events;
-    struct own_server *s = own_server_of(poll->data);
+    if (s->spare_fd >= 0)
+        (void)uv_poll_stop(&s->poll);
+    (void)uv_timer_start(&s->again, on_again, AGAIN_MS, 0);
+}
+
+/* `home_fd`: the endpoint's listener, -1: none. `status`: of the poll. */
+static void start_for_others(struct own_server *s, int home_fd, int status)
+{
     struct ddp_err err;
-    ddp_assert(s->pid == 0 && s->spare_fd >= 0);
-    int home_fd = listen_at_home(s);
     int rc = status < 0
                  ? ddp_err_set(&err, DDP_E_NOMEM, "%s", uv_strerror(status))
                  : start_process(s, home_fd, &err);
@@ -175,7 +173,25 @@ static void on_spare(uv_poll_t *poll, int status, int events)
     log_warnx("cannot start the rendezvous server for other nodes: %s; trying "
               "again in %d ms",
               err.text, AGAIN_MS);
-    watch_spare_later(s);
+    start_later(s);
+}
+
+static void on_spare(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    struct own_server *s = own_server_of(poll->data);
+    start_for_others(s, listen_at_home(s), status);
+}
+
+/* Newcomers look for the run at the endpoint, wherever it is served by now. If
+ * the process died there, nobody but its launcher can start it again. */
+static void on_again(uv_timer_t *timer)
+{
+    struct own_server *s = own_server_of(timer->data);
+    int home_fd = s->lost && s->pid == 0 ? listen_at_home(s) : -1;
+    watch_spare(s);
+    if (home_fd >= 0)
+        start_for_others(s, home_fd, 0);
 }
 
 /* On loopback for nodes of one machine, else where others can connect. With a
@@ -354,9 +370,9 @@ void own_server_ended(struct own_server *s, bool first)
         log_warnx("the rendezvous server of this launcher ended with exit code "
                   "%d; it is started again when it is needed",
                   WEXITSTATUS(status));
-    if (s->spare_fd >= 0 && lived_us < AGAIN_MS * MONO_MS)
-        watch_spare_later(s);
-    else
+    s->lost = at_home && status != 0;
+    start_later(s);
+    if (lived_us >= AGAIN_MS * MONO_MS)
         watch_spare(s);
 }
 

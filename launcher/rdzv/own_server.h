@@ -31,6 +31,7 @@ struct own_server {
     struct sockaddr_storage home;
     int home_port; /* at which the process serves there, 0: it does not */
     bool has_home;
+    bool lost; /* the process died there, and none was started since */
 
     int spare_fd;   /* the listener, -1: none */
     int spare_port; /* 0: none */

@@ -161,14 +161,10 @@ void rdzv_step(struct rdzv *r,
 int64_t rdzv_deadline(const struct rdzv *r);
 
 /* How many nodes there are, and how many runs that have not ended and have any,
- * or whose host is silent: an embedded server ends when it has served, both are
- * 0, and so are the farewells. */
+ * or whose host is silent: an embedded server ends when a run has ended there
+ * and both are 0. */
 int rdzv_nodes(const struct rdzv *r);
 int rdzv_live_runs(const struct rdzv *r);
-
-/* How many farewells were heard in the last 10 min, of launchers that had a
- * part in a run: nodes that come need them. A server that ends forgets them. */
-int rdzv_farewells(const struct rdzv *r);
 
 /* How many runs have ended here and are remembered. */
 int rdzv_ended_runs(const struct rdzv *r);

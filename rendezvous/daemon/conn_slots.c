@@ -103,7 +103,7 @@ void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
     slot->state = CONN_SLOT_FREE;
     slot->magic = 0;
     slot->conn = NULL;
-    slot->tells = slot->holds = false;
+    slot->holds = false;
     s->free[s->n_free++] = conn_slots_index(s, slot);
 }
 

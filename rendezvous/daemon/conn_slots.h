@@ -30,7 +30,6 @@ struct conn_slot {
     enum conn_slot_state state;
     struct conn *conn;     /* NULL: free */
     struct server *server; /* the owner's; NULL until it is set */
-    bool tells;            /* joined: it says where else a run is served */
     bool holds;            /* what it is sent waits for the end of the step */
     int64_t round, steps;  /* joined: in its last beat */
     int64_t since_us;      /* when it came ... */

@@ -74,8 +74,6 @@ struct server {
     struct pending_conns *pending;
     int64_t due_us; /* when the timer was to fire */
     bool tick_due;
-    bool served; /* a run was here */
-    int tellers; /* connections that say where else a run is served */
     bool closing;
     int open_handles;
 };
@@ -106,14 +104,6 @@ static struct conn_slot *joined_at(struct server *s, int conn)
     return slot;
 }
 
-/* The connection counts no more: its place is free again. */
-static void free_slot(struct server *s, struct conn_slot *slot)
-{
-    s->tellers -= slot->tells;
-    ddp_assert(s->tellers >= 0);
-    conn_slots_free(s->slots, slot);
-}
-
 static void act(void *ctx, const struct rdzv_action *a)
 {
     struct server *s = server_of(ctx);
@@ -126,7 +116,7 @@ static void act(void *ctx, const struct rdzv_action *a)
     case RDZV_DROP: {
         struct conn_slot *slot = joined_at(s, a->conn);
         struct conn *c = slot->conn;
-        free_slot(s, slot);
+        conn_slots_free(s->slots, slot);
         conn_finish(c);
         return;
     }
@@ -204,20 +194,12 @@ static void on_check(uv_check_t *check)
         on_tick_due(s);
 }
 
-/* Others tell it where a run is served, or said farewell: nodes that come here
- * need that. */
-static bool knows_of_others(const struct server *s)
-{
-    return s->tellers > 0 || rdzv_farewells(s->rdzv) > 0;
-}
-
-/* Whoever tells of a run may have lost its host before it could close that
- * connection: when a run has ended here, none is waited for. */
+/* While no run has ended here nodes may come that look for one, be it served
+ * elsewhere by now: they are told where it is. */
 static bool is_idle(const struct server *s)
 {
-    return s->served && rdzv_nodes(s->rdzv) == 0 &&
-           rdzv_live_runs(s->rdzv) == 0 &&
-           (!knows_of_others(s) || rdzv_ended_runs(s->rdzv) > 0);
+    return rdzv_ended_runs(s->rdzv) > 0 && rdzv_nodes(s->rdzv) == 0 &&
+           rdzv_live_runs(s->rdzv) == 0;
 }
 
 static void step(struct server *s, const struct rdzv_event *ev)
@@ -225,7 +207,6 @@ static void step(struct server *s, const struct rdzv_event *ev)
     struct rdzv_actions out = {.emit = act, .ctx = s};
     rdzv_step(s->rdzv, ev, &out);
     outbox_flush(s->outbox);
-    s->served |= rdzv_nodes(s->rdzv) > 0;
     if (s->conf.on_idle != NULL && is_idle(s)) {
         s->conf.on_idle(s->conf.ctx);
         return;
@@ -312,9 +293,6 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
                                                    : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
-        slot->tells = m->kind == MSG_KIND_serves;
-        s->tellers += slot->tells;
-        s->served |= slot->tells; /* if they go it is needed no more */
     }
     if (is_news(slot, m))
         tell_viewers(s);
@@ -351,7 +329,7 @@ static void on_closed(void *ctx, struct conn *c, const char *why)
             s->log, c, conn_token_differs(c) ? REJECT_TOKEN : REJECT_PROTOCOL,
             why);
     }
-    free_slot(s, slot);
+    conn_slots_free(s->slots, slot);
     if (!joined)
         return;
     tell_viewers(s);

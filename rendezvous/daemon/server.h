@@ -78,8 +78,7 @@ struct server_process {
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended, and nobody says any more that a run is served elsewhere. Never
- * returns; ends with status 0.
+ * run has ended here; else with the launcher. Never returns; ends with status 0.
  */
 void server_main(const struct server_process *p) __attribute__((noreturn));
 

@@ -156,8 +156,6 @@ static void to_server(struct sim *s, int conn, struct item *item)
         s->count[SIM_MESSAGES]++;
         if (item->msg.kind == MSG_KIND_join)
             n->moves_told = c->moves;
-        c->tells |= c->is_beside && item->msg.kind == MSG_KIND_serves;
-        s->servers[c->server].served |= c->tells;
         if (item->msg.kind == MSG_KIND_farewell)
             note_farewell(n, s->servers[c->server].life);
         ev.kind = RDZV_MSG;

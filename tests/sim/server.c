@@ -1,8 +1,8 @@
 /*
  * Servers: each the real core, on a machine of its own or on a node's. The
  * latter begins with the first connection to it and ends with its launcher; or,
- * if that has ended in order, once no run needs it; or, once it has served,
- * when nobody needs it any more: the next connection begins another one.
+ * if that has ended in order, once no run needs it; or when a run has ended
+ * there: the next connection begins another one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -190,28 +190,15 @@ static void schedule_tick(struct sim *s, int server)
                                .gen = srv->tick_gen});
 }
 
-/* Others tell it where a run is served, or said farewell (server.c in
- * rendezvous/daemon). */
-static bool knows_of_others(const struct sim *s, int server)
-{
-    for (int i = 0; i < CONNS_MAX; i++)
-        if (s->conns[i].used && s->conns[i].server == server &&
-            s->conns[i].server_open && s->conns[i].tells)
-            return true;
-    return rdzv_farewells(s->servers[server].rdzv) > 0;
-}
-
-/* Nobody needs it: its launcher waits for nothing else, or has a new one begin
- * with the next connection. */
+/* Nobody needs it (server.c in rendezvous/daemon): its launcher waits for
+ * nothing else, or has a new one begin with the next connection. */
 static bool is_done(const struct sim *s, int server)
 {
-    const struct server_sim *srv = &s->servers[server];
-    const struct rdzv *r = srv->rdzv;
+    const struct rdzv *r = s->servers[server].rdzv;
     const struct node_sim *host = host_of(s, server);
     if (r == NULL || host == NULL || rdzv_nodes(r) > 0 || rdzv_live_runs(r) > 0)
         return false;
-    return !host->alive || (srv->served && (!knows_of_others(s, server) ||
-                                            rdzv_ended_runs(r) > 0));
+    return !host->alive || rdzv_ended_runs(r) > 0;
 }
 
 static void forget(struct sim *s, int server)
@@ -220,7 +207,6 @@ static void forget(struct sim *s, int server)
     rdzv_del(srv->rdzv);
     srv->rdzv = NULL;
     srv->frozen = srv->of_frozen = srv->dying = false;
-    srv->served = false;
     srv->midst_in = 0;
     srv->tick_gen++;
 }
@@ -246,7 +232,6 @@ void server_step(struct sim *s, int server, struct rdzv_event *ev)
     s->count[SIM_STEPS]++;
     rdzv_step(srv->rdzv, ev, &out);
     rdzv_check(srv->rdzv);
-    srv->served |= rdzv_nodes(srv->rdzv) > 0;
     schedule_tick(s, server);
     server_try_end(s, server);
 }

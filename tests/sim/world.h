@@ -93,7 +93,6 @@ struct conn {
     int moves;      /* of that, when it was opened: it comes from there */
     int server;     /* -1: nobody has the address that it was sent to */
     bool is_beside; /* it is not the agent's session */
-    bool tells;     /* ... but says where else the run is served */
     bool node_open, server_open;
     bool is_up;    /* the node was told so */
     bool dead_end; /* the server's machine lost its power meanwhile */
@@ -193,8 +192,7 @@ struct server_sim {
     bool of_frozen; /* ... since the launcher that is to start it is */
     int midst_in;   /* deeds until that happens; 0: it does not */
     enum sim_midst midst;
-    bool dying;  /* it does nothing more, and is killed in this instant */
-    bool served; /* a node was here */
+    bool dying; /* it does nothing more, and is killed in this instant */
     int64_t frozen_at_us;
     uint32_t tick_gen;
     int64_t tick_at_us;

@@ -344,22 +344,6 @@ START_TEST(test_server_reads_no_more_of_a_pending_than_a_join)
 }
 END_TEST
 
-/* A node that came and goes again, in order: idle, once its run is over. */
-START_TEST(test_server_whose_last_node_left_is_idle)
-{
-    put_hello();
-    put_join(MSG_VERSION, '1');
-    int fd = say();
-    run_for(50);
-    ck_assert(is_open(fd));
-    ck_assert_int_eq(idle, 0);
-    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
-    run_for(50);
-    ck_assert_int_ge(idle, 1);
-    ck_assert_int_eq(close(fd), 0);
-}
-END_TEST
-
 static void order_end_of(const char *run)
 {
     struct msg m = {.kind = MSG_KIND_order,
@@ -372,9 +356,30 @@ static void order_end_of(const char *run)
     ck_assert_int_eq(close(fd), 0);
 }
 
-/* A launcher's server stays while others tell it where else a run is served:
- * nodes that look for that run here are sent on. When a run has ended here
- * (_i == 1), none is waited for: who told may have no cable any more. */
+/* A node that came and goes again, in order: its run may be served elsewhere
+ * now, and those that look for it come here. When a run has ended here (_i ==
+ * 1) nobody does. */
+START_TEST(test_server_whose_last_node_left_stays_until_a_run_has_ended)
+{
+    put_hello();
+    put_join(MSG_VERSION, '1');
+    int fd = say();
+    run_for(50);
+    ck_assert(is_open(fd));
+    ck_assert_int_eq(idle, 0);
+    if (_i == 1)
+        order_end_of("r");
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    run_for(50);
+    say_farewell("r", '1', 0);
+    ck_assert((idle > 0) == (_i == 1));
+    ck_assert_int_eq(close(fd), 0);
+}
+END_TEST
+
+/* Nor does it end when those are gone that told it where else a run is served.
+ * When a run has ended here (_i == 1), none of them is waited for: who told may
+ * have no cable any more. */
 START_TEST(test_server_that_is_told_of_a_run_elsewhere_stays)
 {
     struct msg m = {.kind = MSG_KIND_serves,
@@ -398,23 +403,6 @@ START_TEST(test_server_that_is_told_of_a_run_elsewhere_stays)
     ck_assert((idle > 0) == (_i == 1));
     ck_assert_int_eq(close(teller), 0);
     run_for(50);
-    ck_assert_int_ge(idle, 1);
-    ck_assert_int_eq(close(fd), 0);
-}
-END_TEST
-
-/* A launcher's server may be the only one that heard a farewell: it stays. When
- * a run has ended here (_i == 1), nobody asks for that. */
-START_TEST(test_server_that_heard_a_farewell_stays)
-{
-    say_farewell("r", '2', 7);
-    put_hello();
-    put_join(MSG_VERSION, '1');
-    int fd = say();
-    run_for(50);
-    if (_i == 1)
-        order_end_of("r");
-    say_farewell("r", '1', 0);
     ck_assert((idle > 0) == (_i == 1));
     ck_assert_int_eq(close(fd), 0);
 }
@@ -607,10 +595,10 @@ int main(void)
                    test_server_reads_whom_it_has_accepted_before_it_makes_room);
     tcase_add_test(tc, test_server_answers_a_beat_between_pending);
     tcase_add_test(tc, test_server_reads_no_more_of_a_pending_than_a_join);
-    tcase_add_test(tc, test_server_whose_last_node_left_is_idle);
+    tcase_add_loop_test(
+        tc, test_server_whose_last_node_left_stays_until_a_run_has_ended, 0, 2);
     tcase_add_loop_test(tc, test_server_that_is_told_of_a_run_elsewhere_stays,
                         0, 2);
-    tcase_add_loop_test(tc, test_server_that_heard_a_farewell_stays, 0, 2);
     tcase_add_test(tc, test_server_closes_with_everything_open);
     suite_add_tcase(suite, tc);
     TCase *limits = tcase_create("limits");

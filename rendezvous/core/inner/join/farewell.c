@@ -92,14 +92,6 @@ static void keep(struct rdzv *r, const struct msg_farewell *said)
     *slot_for(r) = (struct farewell){.heard_us = r->now_us, .said = *said};
 }
 
-int rdzv_farewells(const struct rdzv *r)
-{
-    int n = 0;
-    for (int i = 0; i < r->farewells->n; i++)
-        n += is_kept(r, &r->farewells->all[i]);
-    return n;
-}
-
 /* -- what follows ---------------------------------------------------------- */
 
 /* Its group rank in the round that is known here; -1: it was not in that, or
