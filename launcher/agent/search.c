@@ -27,6 +27,7 @@
 #include "launcher/agent/agent_priv.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/base/mono.h"
 
@@ -99,7 +100,8 @@ static void look_at(struct step *s, int place)
     candidates_ask(&a->candidates, place);
     struct msg m = {.kind = MSG_KIND_serves};
     m.serves.version = MSG_VERSION;
-    m.serves.votes = agent_has_vote(a);
+    if (agent_has_vote(a))
+        memcpy(m.serves.voter, a->conf.join.agent, MSG_VOTER_LEN);
     msg_set(m.serves.run, a->conf.join.run);
     const char *target = candidates_addr(c, place);
     struct agent_action action = {

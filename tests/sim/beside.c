@@ -58,11 +58,11 @@ static int look_of(const struct sim *s, int conn)
     return -1;
 }
 
-static void say_look(struct sim *s, int conn, bool votes)
+static void say_look(struct sim *s, int conn, const char *voter)
 {
     struct msg m = {.kind = MSG_KIND_serves};
     m.serves.version = MSG_VERSION;
-    m.serves.votes = votes;
+    msg_set(m.serves.voter, voter);
     msg_set(m.serves.run, "sim");
     net_send(s, conn, UP, ITEM_MSG, &m);
 }
@@ -78,9 +78,9 @@ void beside_ask(struct sim *s, int node, const struct agent_action *a)
 {
     struct look *l = &s->nodes[node].looks[a->place];
     bool up = looks_on(s, l) && s->conns[l->conn].is_up;
-    l->votes = a->msg->serves.votes;
+    msg_set(l->voter, a->msg->serves.voter);
     if (up && !a->anew) {
-        say_look(s, l->conn, l->votes);
+        say_look(s, l->conn, l->voter);
         return;
     }
     if (looks_on(s, l) && !up && s->now_us < l->dialled_us + DIAL_AGAIN_US)
@@ -119,7 +119,7 @@ void beside_connected(struct sim *s, int conn)
             net_send(s, conn, UP, ITEM_MSG, &n->beside[i].hello);
     int place = look_of(s, conn);
     if (place >= 0)
-        say_look(s, conn, n->looks[place].votes);
+        say_look(s, conn, n->looks[place].voter);
 }
 
 /* -- farewells ------------------------------------------------------------- */

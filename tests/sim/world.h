@@ -134,7 +134,8 @@ struct beside {
 
 /* A connection on which it looks for a leader. */
 struct look {
-    bool is_used, votes;
+    bool is_used;
+    char voter[MSG_VOTER_LEN + 1];
     int conn;
     uint32_t gen;
     int64_t dialled_us;

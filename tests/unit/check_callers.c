@@ -378,8 +378,9 @@ static void on_seen(void *ctx, int place, const struct msg *answer)
 
 static void look_around(void)
 {
-    struct msg m = {.kind = MSG_KIND_serves,
-                    .serves = {.version = MSG_VERSION, .votes = 1}};
+    struct msg m = {
+        .kind = MSG_KIND_serves,
+        .serves = {.version = MSG_VERSION, .voter = "0123456789abcdef"}};
     char target[40];
     msg_set(m.serves.run, "run");
     (void)snprintf(target, sizeof(target), "127.0.0.1:%d", places[1].port);

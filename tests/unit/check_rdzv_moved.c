@@ -369,17 +369,26 @@ END_TEST
 
 /* -- who asks -------------------------------------------------------------- */
 
-/* Connection `conn` asks where the run is. */
-static void look(int conn, bool votes)
+/* On connection `conn` this voter, or one that is none (""), asks where the run
+ * is. */
+static void look_of(const char *voter, int conn)
 {
     struct msg m = {.kind = MSG_KIND_serves};
     m.serves.version = MSG_VERSION;
-    m.serves.votes = votes;
+    msg_set(m.serves.voter, voter);
     msg_set(m.serves.run, "r");
     say(conn, &m);
     ck_assert(told(conn, "moved"));
     ck_assert_str_eq(last[conn].moved.addr,
                      last[conn].moved.epoch == 4 ? THERE : "");
+}
+
+/* Another voter on each connection. */
+static void look(int conn, bool votes)
+{
+    char voter[MSG_VOTER_LEN + 1];
+    (void)snprintf(voter, sizeof(voter), "%016x", (unsigned)conn);
+    look_of(votes ? voter : "", conn);
 }
 
 /* It leads as long as half of the voters vouch for it; to ask is not to join.
@@ -444,7 +453,7 @@ START_TEST(test_look_of_one_connection_counts_once)
     struct msg m = {.kind = MSG_KIND_serves};
     round_and_instance(3, 2, 3);
     m.serves.version = MSG_VERSION;
-    m.serves.votes = 1;
+    msg_set(m.serves.voter, "0123456789abcdef");
     for (int i = 0; i < 200; i++) {
         (void)snprintf(m.serves.run, sizeof(m.serves.run), "run%d", i);
         say(OTHER, &m);
@@ -453,6 +462,24 @@ START_TEST(test_look_of_one_connection_counts_once)
     ck_assert_int_eq(last[OTHER].moved.epoch, 0);
     look(OTHER, true);
     ck_assert_int_eq(last[OTHER].moved.reached, 1);
+}
+END_TEST
+
+/* Two places of its list lead here: else a server at both an endpoint and a
+ * voter's address would seem to be reached by more than one that most reach. */
+START_TEST(test_look_of_one_voter_at_two_places_counts_once)
+{
+    static const char voter[] = "0123456789abcdef";
+    round_and_instance(3, 2, 3);
+    serve(2);
+    look_of(voter, OTHER);
+    look_of(voter, OTHER + 1);
+    ck_assert_int_eq(last[OTHER + 1].moved.reached, 1);
+    look(OTHER + 2, true);
+    ck_assert_int_eq(last[OTHER + 2].moved.reached, 2);
+    closed(OTHER, false);
+    look_of(voter, OTHER + 1);
+    ck_assert_int_eq(last[OTHER + 1].moved.reached, 2);
 }
 END_TEST
 
@@ -656,6 +683,7 @@ int main(void)
         {test_look_is_answered_by_who_does_not_lead, 3},
         {test_look_counts_who_looks, 1},
         {test_look_of_one_connection_counts_once, 1},
+        {test_look_of_one_voter_at_two_places_counts_once, 1},
         {test_farewell_saves_the_wait, 2},
         {test_farewell_is_kept_for_the_members, 1},
         {test_farewell_of_something_else_says_nothing, 4},

@@ -51,6 +51,7 @@ struct moved_run {
 /* A launcher with a vote that looks for a leader. */
 struct moved_look {
     char run[129];
+    char voter[MSG_VOTER_LEN + 1];
     int conn;
     int64_t until_us; /* in the past: the slot is free */
 };
@@ -222,17 +223,35 @@ static void note_look(struct rdzv *r, const struct msg_serves *s, int conn)
     if (to == NULL)
         return;
     msg_set(to->run, s->run);
+    msg_set(to->voter, s->voter);
     to->conn = conn;
     to->until_us = mono_after(r->now_us, LOOKS_US);
+}
+
+static bool
+is_about(const struct rdzv *r, const struct moved_look *l, const char *run)
+{
+    return r->now_us < l->until_us && strcmp(l->run, run) == 0;
+}
+
+/* The same voter has a slot before that one: two places of its list lead here,
+ * as the endpoint and the spare port of one launcher do. */
+static bool is_counted(const struct rdzv *r, int slot)
+{
+    const struct moved_look *l = &r->moved->looks[slot];
+    for (int i = 0; i < slot; i++) {
+        const struct moved_look *other = &r->moved->looks[i];
+        if (strcmp(other->voter, l->voter) == 0 && is_about(r, other, l->run))
+            return true;
+    }
+    return false;
 }
 
 static int count_looks(const struct rdzv *r, const char *run)
 {
     int n = 0;
-    for (int i = 0; i < LOOKS_MAX; i++) {
-        const struct moved_look *l = &r->moved->looks[i];
-        n += r->now_us < l->until_us && strcmp(l->run, run) == 0;
-    }
+    for (int i = 0; i < LOOKS_MAX; i++)
+        n += is_about(r, &r->moved->looks[i], run) && !is_counted(r, i);
     return n;
 }
 
@@ -249,7 +268,7 @@ static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
     const struct run *run = run_find(r, s->run);
     const struct moved_run *elsewhere = find(r, s->run);
     struct moved_run to = {.born_us = r->now_us, .addr = ""};
-    if (s->votes)
+    if (s->voter[0] != '\0')
         note_look(r, s, conn);
     if (leads(r, run)) {
         to.epoch = run->office.epoch;
