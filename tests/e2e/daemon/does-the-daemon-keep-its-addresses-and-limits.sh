@@ -117,10 +117,19 @@ def cut_off(data, within=30):
 def length(n):
     return struct.pack("<I", n)
 
+options = """--nnodes=1
+--max_restarts=0
+--crash_loop=0
+--node_strikes=0
+--rdzv_backend=c10d
+--mpi=none
+--rdzv_conf=heartbeat_timeout=5s
+--rdzv_conf=reconnect_timeout=600s
+worker"""
 join = json.dumps({
-    "kind": "join", "version": 1, "run": "two", "agent": "1" * 32, "name": "n",
+    "kind": "join", "version": 2, "run": "two", "agent": "1" * 32, "name": "n",
     "nodes_min": 1, "nodes_max": 1, "nproc": 1, "max_restarts": 0,
-    "prog": "worker", "backend": "c10d", "join_ms": 1000, "last_call_ms": 0,
+    "options": options, "join_ms": 1000, "last_call_ms": 0,
     "heartbeat_ms": 5000, "reconnect_ms": 600000}).encode()
 spare = HELLO + length(len(join)) + join
 assert cut_off(HELLO + length(8193))

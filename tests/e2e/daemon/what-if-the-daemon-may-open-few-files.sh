@@ -25,7 +25,7 @@ port, pid = int(sys.argv[1]), sys.argv[2]
 
 def join(i, run, n, **what):
     body = json.dumps({
-        "kind": "join", "version": 1, "run": run, "agent": "%032x" % i,
+        "kind": "join", "version": 2, "run": run, "agent": "%032x" % i,
         "name": "n%d" % i, "nodes_min": n, "nodes_max": n, "nproc": 1,
         "max_restarts": 0, "join_ms": 60000, "last_call_ms": 0,
         "heartbeat_ms": 60000, "reconnect_ms": 1000, **what}).encode()
@@ -35,7 +35,7 @@ def join(i, run, n, **what):
 
 def farewell(i, run):
     """What is said for a launcher that is dead."""
-    body = json.dumps({"kind": "farewell", "version": 1, "run": run,
+    body = json.dumps({"kind": "farewell", "version": 2, "run": run,
                        "agent": "%032x" % i}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
         s.sendall(HELLO + struct.pack("<I", len(body)) + body)

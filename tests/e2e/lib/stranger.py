@@ -39,11 +39,22 @@ class Peer:
             self.rest += more
 
 
+OPTIONS = """--nnodes=2
+--max_restarts=0
+--crash_loop=0
+--node_strikes=0
+--rdzv_backend=c10d
+--mpi=none
+--rdzv_conf=heartbeat_timeout=5s
+--rdzv_conf=reconnect_timeout=600s
+worker"""
+
+
 def join(port, agent, **more):
     p = Peer(port)
     p.s.sendall(HEAD)
-    p.say(kind="join", version=1, run="job", agent="%032x" % agent,
-          name="stranger", prog="worker", backend="c10d", nodes_min=2,
+    p.say(kind="join", version=2, run="job", agent="%032x" % agent,
+          name="stranger", options=OPTIONS, nodes_min=2,
           nodes_max=2, nproc=1, max_restarts=0,
           join_ms=600000, heartbeat_ms=5000, last_call_ms=30000,
           reconnect_ms=600000, **more)
@@ -52,7 +63,7 @@ def join(port, agent, **more):
 
 port, deed = int(sys.argv[1]), sys.argv[2]
 if deed == "ended":
-    p = join(port, 9, instance=sys.argv[3], round=1, ended=1, end_status=0)
+    p = join(port, 9, instance=sys.argv[3], round=1, ended=1)
 else:
     p = join(port, 10)
 while True:
@@ -63,7 +74,7 @@ while True:
     if m["kind"] == "refused":
         sys.exit("it is refused: " + m["text"])
     if m["kind"] == "waiting":
-        assert m["spare"] == 1, m
+        assert m["what_for"] == 2, m # a spare
         print("told", m["instance"])
         if deed == "leave":
             p.say(kind="leave", all=1, signal=15)

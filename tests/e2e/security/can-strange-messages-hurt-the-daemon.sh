@@ -18,7 +18,7 @@ def frame(what):
     return struct.pack("<I", len(body)) + body
 
 def join(**what):
-    return {"kind": "join", "version": 1, "run": "r", "agent": "1" * 32,
+    return {"kind": "join", "version": 2, "run": "r", "agent": "1" * 32,
             "name": "n", "nodes_min": 2, "nodes_max": 2, "nproc": 1,
             "max_restarts": 0, "join_ms": 1000, "last_call_ms": 0,
             "heartbeat_ms": 5000, "reconnect_ms": 1000, **what}

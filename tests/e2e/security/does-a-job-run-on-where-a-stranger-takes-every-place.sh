@@ -18,7 +18,7 @@ first = int(sys.argv[1])
 
 def join(i, nodes):
     body = json.dumps({
-        "kind": "join", "version": 1, "run": "bad%d" % i, "agent": "%032x" % i,
+        "kind": "join", "version": 2, "run": "bad%d" % i, "agent": "%032x" % i,
         "name": "bad", "nodes_min": nodes, "nodes_max": nodes, "nproc": 1,
         "max_restarts": 0, "join_ms": 600000, "last_call_ms": 0,
         "heartbeat_ms": 60000, "reconnect_ms": 600000}).encode()
