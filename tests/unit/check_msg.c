@@ -276,6 +276,31 @@ START_TEST(test_msg_any_rank_of_a_world_can_be_said_to_have_failed)
 }
 END_TEST
 
+/* What a join of version 1 had to have, and what it may have had. */
+static const char first_join[] =
+    "{\"kind\":\"join\",\"version\":1,\"run\":\"r\",\"agent\":\"a\",\"name\":"
+    "\"n\","
+    "\"nodes_min\":1,\"nodes_max\":2,\"nproc\":1,\"max_restarts\":0,"
+    "\"join_ms\":1,\"last_call_ms\":0,\"heartbeat_ms\":300,\"reconnect_ms\":0";
+
+/* A server refuses it in words, and so does an old one ours, if each can read
+ * the other's join up to its version. */
+START_TEST(test_msg_join_of_another_version_can_be_read)
+{
+    static struct msg m;
+    char json[MSG_JSON_MAX];
+    int len = snprintf(json, sizeof(json), "%s,\"members\":1,\"boot\":\"x\"}",
+                       first_join);
+    ck_assert_int_eq(msg_decode(json, (size_t)len, &m, NULL), 0);
+    ck_assert_int_eq(m.join.version, 1);
+    (void)snprintf(json, sizeof(json), "%s}", first_join);
+    ck_assert_int_eq(msg_decode(json, strlen(json), &m, NULL), 0);
+    len = msg_encode(&m, json, sizeof(json) - 1);
+    json[len] = '\0';
+    ck_assert_ptr_nonnull(strstr(json, first_join));
+}
+END_TEST
+
 START_TEST(test_msg_names_and_senders)
 {
     ck_assert_str_eq(msg_name(MSG_KIND_world), "world");
@@ -298,6 +323,7 @@ int main(void)
     tcase_add_test(good, test_msg_set_cuts_between_characters);
     tcase_add_test(good,
                    test_msg_any_rank_of_a_world_can_be_said_to_have_failed);
+    tcase_add_test(good, test_msg_join_of_another_version_can_be_read);
     tcase_add_test(good, test_msg_names_and_senders);
     suite_add_tcase(suite, good);
     TCase *bad = tcase_create("bad");
