@@ -25,7 +25,8 @@ static int more(struct ctl_line *line, struct buf *in, struct ddp_err *err)
         return -1;
     if (n == 0)
         return ddp_err_set(err, DDP_E_UNREACHABLE,
-                           "the connection was closed without an answer");
+                           "the connection was closed without an answer, as "
+                           "by a rendezvous of another version of ddprun");
     buf_commit(in, (size_t)n);
     return 0;
 }
