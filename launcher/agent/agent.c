@@ -36,6 +36,11 @@
 
 /* -- what the server says -------------------------------------------------- */
 
+static bool is_spare(const struct msg_waiting *w)
+{
+    return w->what_for == MSG_FOR_A_PLACE || w->what_for == MSG_FOR_GROWTH;
+}
+
 /* What a spare knows of the round that runs without it, for the next server. */
 static void become_spare(struct step *s, const struct msg_waiting *w)
 {
@@ -138,13 +143,13 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         on_wait_for_the_first(s);
         return;
     }
-    if (w->spare) {
+    if (is_spare(w)) {
         become_spare(s, w);
         s->a->quarantined_until_us =
             mono_after(s->now_us, w->aside_ms * MONO_MS);
         if (w->aside_ms > 0)
             on_quarantined(s, w);
-        else if (w->scales)
+        else if (w->what_for == MSG_FOR_GROWTH)
             agent_note(
                 s, NOTE_wait,
                 "a round is running; this node joins it in %lld s, together "
@@ -169,7 +174,7 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
         agent_note(s, NOTE_refused, "%s", w->refused);
     if (missing > 0)
         tell_missing(s, w, missing, loopback);
-    else if (w->last_call && w->left_ms > 0)
+    else if (w->what_for == MSG_FOR_LAST_CALL && w->left_ms > 0)
         agent_note(
             s, NOTE_wait,
             "%lld node%s here (%s), which is enough; waiting %lld s more for "
@@ -267,7 +272,7 @@ static bool on_msg_of_any_server(struct step *s, const struct msg *m)
         return false;
     /* That it is a spare is told once, perhaps just when the voters'
      * connections have broken. */
-    return m->kind != MSG_KIND_waiting || !m->waiting.spare ||
+    return m->kind != MSG_KIND_waiting || !is_spare(&m->waiting) ||
            !agent_obeys(s->a);
 }
 

@@ -31,6 +31,14 @@ enum msg_graceful {
     MSG_SCALE_DOWN, /* a node leaves */
 };
 
+/* What a node waits for (waiting.what_for). */
+enum msg_what_for {
+    MSG_FOR_NODES,     /* more must come */
+    MSG_FOR_LAST_CALL, /* enough came: more may come until it ends */
+    MSG_FOR_A_PLACE,   /* a round runs without this node, a spare ... */
+    MSG_FOR_GROWTH,    /* ... and that round can grow */
+};
+
 /* What an operator orders (order.verb). */
 enum msg_verb {
     MSG_ORDER_DRAIN, /* a node is to leave its run, gracefully */

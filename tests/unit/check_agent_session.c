@@ -280,7 +280,7 @@ START_TEST(test_agent_spare_tells_the_next_server_of_the_round)
 {
     start();
     struct msg m = {.kind = MSG_KIND_waiting,
-                    .waiting = {.spare = 1, .round = 6}};
+                    .waiting = {.what_for = MSG_FOR_A_PLACE, .round = 6}};
     msg_set(m.waiting.instance, "i");
     hear(&m);
     disconnected();

@@ -196,8 +196,9 @@ END_TEST
  * told of missing voters as well. */
 START_TEST(test_spare_knows_that_it_is_one_while_voters_are_missing)
 {
-    struct msg m = {.kind = MSG_KIND_waiting,
-                    .waiting = {.spare = 1, .round = 4, .voters = 3}};
+    struct msg m = {
+        .kind = MSG_KIND_waiting,
+        .waiting = {.what_for = MSG_FOR_A_PLACE, .round = 4, .voters = 3}};
     msg_set(m.waiting.instance, "i");
     if (_i == 0)
         obey();

@@ -175,7 +175,7 @@ START_TEST(test_rdzv_scale_interval_is_told_to_the_next_server)
     }
     ck_assert(!told(0, "stop"));
     join(2);
-    ck_assert(!told(0, "stop") && last[2].waiting.scales);
+    ck_assert(!told(0, "stop") && last[2].waiting.what_for == MSG_FOR_GROWTH);
     ck_assert_int_eq(last[2].waiting.left_ms, 5000); /* as the youngest tells */
     later(5 * MONO_S, 4, 5);
     tick(0);
@@ -204,7 +204,7 @@ START_TEST(test_rdzv_charge_is_not_told_as_of_before_its_round)
     struct msg m = make_join(2);
     m.join.aside_ms = 5000;
     say(2, &m);
-    ck_assert_int_eq(last[2].waiting.spare, 1);
+    ck_assert_int_ge(last[2].waiting.what_for, MSG_FOR_A_PLACE);
     m = holds(1, &placed[1], MSG_STATE_READY);
     say(11, &m);
     ck_assert_int_eq(placed[0].round, 2);

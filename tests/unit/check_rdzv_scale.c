@@ -20,7 +20,7 @@ START_TEST(test_rdzv_late_joiners_are_taken_together)
     later(2 * MONO_S, 3, 2);
     join(3);
     ck_assert(!told(0, "stop") && told(3, "waiting") && noted("spare"));
-    ck_assert(last[3].waiting.spare && last[3].waiting.scales);
+    ck_assert(last[3].waiting.what_for == MSG_FOR_GROWTH);
     ck_assert_int_eq(last[3].waiting.left_ms, 3000);
     later(2 * MONO_S, 4, 2);
     join(4);
@@ -75,7 +75,7 @@ START_TEST(test_rdzv_spare_goes_before_who_came_later)
     ready(0, 1);
     ck_assert(told(2, "world") && !told(3, "world"));
     ck_assert_int_eq(placed[2].group_rank, 1);
-    ck_assert_int_eq(last[3].waiting.spare, 1);
+    ck_assert_int_ge(last[3].waiting.what_for, MSG_FOR_A_PLACE);
 }
 END_TEST
 

@@ -166,7 +166,8 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
 {
     *m = (struct msg){.kind = MSG_KIND_waiting};
     int64_t until_us = run->gather.seal_at_us;
-    m->waiting.last_call = until_us != MONO_NEVER;
+    m->waiting.what_for =
+        until_us != MONO_NEVER ? MSG_FOR_LAST_CALL : MSG_FOR_NODES;
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
     m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_CLAIMS];
@@ -200,12 +201,12 @@ void round_send_waiting(struct rdzv *r,
     if (n->state == NODE_QUARANTINED)
         m.waiting.aside_ms = mono_ms_until(r->now_us, n->quarantined_until_us);
     if (n->state == NODE_SPARE || n->state == NODE_QUARANTINED) {
-        m.waiting.spare = 1;
+        bool grows = run_can_grow(run);
+        m.waiting.what_for = grows ? MSG_FOR_GROWTH : MSG_FOR_A_PLACE;
         m.waiting.struck = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);
-        m.waiting.scales = run_can_grow(run);
         m.waiting.left_ms =
-            m.waiting.scales ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
+            grows ? mono_ms_until(r->now_us, run->scale_next_us) : 0;
     }
     reply_waiting(r, run, n, &m);
 }
