@@ -396,6 +396,8 @@ class Episode:
         return True
 
     def strike_kill_daemon(self, fault, machine):
+        if self.is_under(machine, "kill-daemon"):
+            return False
         processes.send(processes.freeze(machine), signal.SIGKILL)
         return True
 
