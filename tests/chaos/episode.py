@@ -3,6 +3,7 @@ whether the jobs come back, has their workers end, and asks judge.py."""
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +14,8 @@ from machines import Broken
 
 START_S = 20.0  # until a job without faults is whole
 SETTLE_S = 15.0  # ... after the last fault
+ALONE_S = 5.0  # ... by itself, if it may have to wait for an operator
+ORDER_S = 3.0  # an operator's order is carried out
 RECONNECT_S = 60  # who finds no server any more gives up
 END_S = RECONNECT_S + 10.0  # until the launchers have ended
 LEFT_S = 3.0  # until nothing of them is left
@@ -395,6 +398,23 @@ class Episode:
         processes.send(pids, signal.SIGKILL)
         return True
 
+    def strike_kill_most(self, fault, machine):
+        """Half of the job's machines or more, but for one, which is any."""
+        job = self.plan.jobs[0]
+        if self.active or self.is_told(job) or not self.is_whole(job):
+            return False
+        machines = [each.machine for each in self.living(job)]
+        most = self.draw.randint((len(machines) + 1) // 2, len(machines) - 1)
+        for victim in self.draw.sample(machines, most):
+            self.died(self.on(victim))
+            pids = processes.on_machine(victim)
+            self.draw.shuffle(pids)
+            if fault.how == "at once":
+                pids = processes.freeze(victim)
+            processes.send(pids, signal.SIGKILL)
+            self.log("killed:", victim.name)
+        return True
+
     def strike_kill_daemon(self, fault, machine):
         if self.is_under(machine, "kill-daemon"):
             return False
@@ -450,11 +470,47 @@ class Episode:
                     self.turn()
                 self.start_launcher(job, launcher.machine)
 
+    def lost_most(self, job):
+        """Half of the newest round or more were killed: if they could not say
+        farewell the others wait until an operator says that they are dead."""
+        names = self.asked(job)
+        dead = [each for each in self.launchers[job.name]
+                if each.name in names and each.killed_at is not None]
+        return bool(dead) and 2 * len(dead) >= len(names)
+
+    def operators_order(self, job, place):
+        """On that host: orders need no token there. Whether it was carried out."""
+        host = place.split(":")[0]
+        machine = next(each for each in self.network.machines.values()
+                       if host in (each.name, each.address))
+        done = subprocess.run(
+            machine.command("timeout", str(ORDER_S), self.programs["ddpctl"],
+                            f"--endpoint={place}", "go-on",
+                            f"{job.name}-{self.plan.seed}", "--yes"),
+            env=self.environment(self.token(job)), capture_output=True, text=True)
+        self.log("go-on at", place, done.returncode,
+                 (done.stdout + done.stderr).strip())
+        return done.returncode == 0
+
+    def go_on(self, job):
+        """Where they say that they ask."""
+        places = []
+        for each in self.living(job):
+            path = os.path.join(self.folder, f"{job.name}.{each.name}.err")
+            places += re.findall(r"this node asks at ([0-9.]+:[0-9]+)",
+                                 processes.read(path))[-1:]
+        return any(self.operators_order(job, place)
+                   for place in dict.fromkeys(places + job.places))
+
     def comes_back(self, job):
         def is_well():
             return self.is_over(job) if self.is_told(job) else self.is_whole(job)
         began = self.now()
-        well = self.until(SETTLE_S, is_well)
+        waits = self.lost_most(job)
+        well = self.until(ALONE_S if waits else SETTLE_S, is_well)
+        if not well and waits:
+            self.go_on(job)
+            well = self.until(SETTLE_S, is_well)
         if well:
             self.log(f"{job.name} is well after {self.now() - began:.1f} s")
             return

@@ -5,6 +5,9 @@ Limits, since what lies beyond them is not promised (the manual, "What may die")
  - A launcher is killed only when at least three machines are in the job. Of an
    elastic job (2 MIN <= MAX) it has to be in one round, whole and undisturbed: so
    no majority of any round's voters dies. (episode.py, may_kill)
+ - kill-most is the exception: half of a job and more are killed at once. The others
+   may wait then, until an operator says that the dead are dead (ddpctl go-on), which
+   the test does. (episode.py, lost_most)
  - A launcher that was killed is started again when the faults are over, and a lease
    after its death: before, it might be cut off from all living members, or be one
    launcher too many of a strict job.
@@ -107,13 +110,13 @@ def job(draw, number, kind, machines):
                token=draw.random() < 0.4)
 
 
-def jobs(draw):
+def jobs(draw, two):
     kind = draw.choice(["embedded", "embedded", "daemon", "daemons", "list",
                         "mixed"])
-    count = draw.choice([3, 3, 3, 4, 4, 5, 5, 6, 7, 9])
+    count = 2 if two else draw.choice([3, 3, 3, 4, 4, 5, 5, 6, 7, 9])
     machines = [f"h{i}" for i in range(count)]
     all_jobs = [job(draw, 0, kind, machines)]
-    if count < 6 and draw.random() < 0.3:
+    if 2 < count < 6 and draw.random() < 0.3:
         beside = draw.sample(machines, draw.randint(3, count))
         other = draw.choice(["embedded", "daemon"] if kind in ("daemon", "daemons")
                             else ["embedded", "list"])
@@ -151,6 +154,7 @@ HOW = {
     "proxy": ["KILL", "KILL", "USR1"],
 }
 AT_ONCE = {"sockets", "kill-part", "kill-launcher", "kill-machine"}
+OF_MOST = ["at once", "one by one"]
 OF_DAEMONS = ["cut", "isolate", "reject", "sockets", "freeze", "kill-daemon",
               "kill-daemon"]
 
@@ -192,13 +196,24 @@ def faults(draw, plan):
             yield fault(draw, plan, kind, launchers)
 
 
+def strikes_most(draw, plan):
+    """The first fault: a job is whole then."""
+    share = 0.6 if plan.launchers == 2 else 0.15
+    return len(plan.jobs) == 1 and plan.jobs[0].finish is None \
+        and draw.random() < share
+
+
 def draw_plan(seed):
     draw = random.Random(f"chaos {seed}")
-    launchers, daemons, all_jobs = jobs(draw)
+    rare = random.Random(f"rare {seed}")
+    launchers, daemons, all_jobs = jobs(draw, two=rare.random() < 0.1)
     plan = Plan(seed, launchers, daemons, all_jobs, [], [])
     if draw.random() < 0.4:
         # Connections of a machine with a daemon on its host do not go out.
         plan.proxies = sorted(draw.sample([f"h{i}" for i in range(launchers)],
                                           draw.randint(1, launchers - 1)))
     plan.faults = sorted(faults(draw, plan), key=lambda each: each.at)
+    if strikes_most(rare, plan):
+        plan.faults.insert(0, Fault(0.0, "kill-most", "leader",
+                                    how=rare.choice(OF_MOST)))
     return plan

@@ -118,8 +118,18 @@ class Kills(episode.Episode):
         return {launcher.name for launcher in self.launchers[job.name]}
 
 
+class NoOrder(episode.Episode):
+    """No operator comes."""
+
+    def go_on(self, job):
+        pass
+
+
+MOST = Fault(0.1, "kill-most", "leader", how="at once")
 CASES = [
     ("nothing is wrong", episode.Episode, plan_of(), set()),
+    ("most are killed", episode.Episode, plan_of(MOST), set()),
+    ("most are killed, and no operator comes", NoOrder, plan_of(MOST), {"stuck"}),
     ("two runs as one job", Twins, plan_of(), {"overlap", "split"}),
     ("a machine that stays cut off", StaysCut,
      plan_of(Fault(0.1, "isolate", "h1", 2.0)), {"stuck"}),
