@@ -102,6 +102,8 @@ class Episode:
         self.verdicts = []  # (what, sentence)
         self.played = 0
         self.disturbed_at = -100.0
+        self.told = {}  # job: when its workers were told to end
+        self.disturbed = {}  # machine: when its last fault ended
         self.log_file = open(os.path.join(folder, "log"), "w")
         self.began = time.monotonic()
         self.waited_us = waited_us()
@@ -223,9 +225,19 @@ class Episode:
         return len(machines) == nodes and len(now) == nodes * job.nproc \
             and now[0].nodes == nodes
 
-    def is_over(self, job):
-        """All launchers of the newest round have ended."""
+    def missed_the_end(self, job):
+        """The names of launchers that live, though others of the newest round have
+        ended with 0, and whose machine had a fault since the workers were told to
+        end. They find nobody any more, and give up in the end."""
         names = self.asked(job)
+        ended = any(each.process.poll() == 0 for each in self.launchers[job.name]
+                    if each.name in names)
+        return {each.name for each in self.living(job) if ended
+                and self.disturbed.get(each.machine.name, -1) > self.told[job.name]}
+
+    def is_over(self, job):
+        """All launchers of the newest round have ended, that could hear of it."""
+        names = self.asked(job) - self.missed_the_end(job)
         return not any(each.name in names for each in self.living(job))
 
     def is_told(self, job):
@@ -280,6 +292,9 @@ class Episode:
         if fault.seconds:
             self.active.append((self.now() + fault.seconds, fault, machine))
         self.disturbed_at = self.now() + fault.seconds
+        names = self.plan.machines() if fault.kind == "outage" \
+            else [machine.name, fault.other]
+        self.disturbed.update(dict.fromkeys(names, self.disturbed_at))
 
     def mend(self, fault, machine):
         verb = getattr(self, "mend_" + fault.kind.replace("-", "_"))
@@ -442,6 +457,7 @@ class Episode:
         if not self.is_told(job):
             self.log("the workers of", job.name, "are told to end")
             open(self.finish_file(job), "w").close()
+            self.told[job.name] = self.now()
 
     def storm(self):
         """The faults, each at its time, and their ends."""
@@ -533,7 +549,7 @@ class Episode:
             self.say("stuck", f"{job.name}: its workers were told to end "
                      f"{END_S:.0f} s ago, and launchers live")
             return
-        names = self.asked(job)
+        names = self.asked(job) - self.missed_the_end(job)
         statuses = {each.name: each.process.wait()
                     for each in self.launchers[job.name]
                     if each.killed_at is None and each.name in names}

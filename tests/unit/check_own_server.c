@@ -313,6 +313,22 @@ START_TEST(test_server_that_died_at_the_endpoint_is_started_again)
 }
 END_TEST
 
+/* The endpoint is asked first. */
+START_TEST(test_killed_server_serves_at_the_endpoint_again)
+{
+    open_own();
+    int port = free_port();
+    ck_assert_int_gt(serve(port), 0);
+    ck_assert(answers(port));
+    ck_assert_int_eq(kill(own_server_pid(&own), SIGKILL), 0);
+    wait_for_its_end();
+    ck_assert_int_eq(own_server_home_port(&own), 0);
+    ck_assert_int_gt(serve(port), 0);
+    ck_assert(answers(port));
+    ck_assert_int_eq(own_server_home_port(&own), port);
+}
+END_TEST
+
 /* It ends with a status, and was never there. */
 START_TEST(test_server_that_could_not_serve_at_the_endpoint_is_started_again)
 {
@@ -358,6 +374,7 @@ int main(void)
     tcase_add_test(tc, test_server_at_the_endpoint_has_the_spare_port_too);
     tcase_add_test(tc, test_server_of_the_spare_port_takes_the_endpoint_too);
     tcase_add_test(tc, test_server_that_died_at_the_endpoint_is_started_again);
+    tcase_add_test(tc, test_killed_server_serves_at_the_endpoint_again);
     tcase_add_test(
         tc, test_server_that_could_not_serve_at_the_endpoint_is_started_again);
     tcase_add_test(tc, test_port_of_another_program_is_left_to_it);
