@@ -194,7 +194,7 @@ static void begin(const char *name, enum sender sender, const char *meaning)
                                           "operator's ddpctl"};
     printf(".It Cm %s\nSent by the %s: ", name, senders[sender]);
     put_sentences(meaning);
-    puts(".Bl -column \"scale_left_ms*\" \"0 to 86400000000\" -compact");
+    puts(".Bl -column \"round_epoch_id*\" \"0 to 86400000000\" -compact");
 }
 
 static void end(void)
