@@ -78,7 +78,8 @@ struct server_process {
 
 /*
  * The whole life of a process that serves the launcher's run and ends when the
- * run has ended here; else with the launcher. Never returns; ends with status 0.
+ * run has ended here; else with the launcher. Never returns; ends with status
+ * 0.
  */
 void server_main(const struct server_process *p) __attribute__((noreturn));
 
