@@ -1,9 +1,9 @@
 /*
  * core/inner/round/handover: inside the rendezvous core: the launcher that this
- * server belongs to leaves a run, and the server ends with it. A
- * server that ends while a round is proposed leaves the others in doubt of it
- * for a lease; one of two nodes, for good. So the launcher stays until nothing
- * is on its way. Nothing outside rendezvous/core includes this.
+ * server belongs to leaves a run, and the server ends with it. A server that
+ * ends while a round is proposed leaves the others in doubt of it for a lease;
+ * one of two nodes, for good. So the launcher stays until nothing is on its
+ * way. Nothing outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_ROUND_HANDOVER_H
 #define RENDEZVOUS_CORE_INNER_ROUND_HANDOVER_H

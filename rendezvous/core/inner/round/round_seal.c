@@ -217,10 +217,10 @@ static bool all_are_leased(const struct rdzv *r, const struct run *run)
 }
 
 /*
- * Calm: a server that could not act (all cables were dead) and
- * can again, or takes office after such an outage, has but half of the voters,
- * and leases that are over. It grants first, and waits for the others, for at
- * most a lease: else each of them would cost a round of its own.
+ * Calm: a server that could not act (all cables were dead) and can again, or
+ * takes office after such an outage, has but half of the voters, and leases
+ * that are over. It grants first, and waits for the others, for at most a
+ * lease: else each of them would cost a round of its own.
  */
 void round_be_calm(const struct rdzv *r, struct run *run)
 {

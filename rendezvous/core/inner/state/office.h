@@ -21,7 +21,7 @@
  *           force (office_is_in_force). Until the first round is in force the
  *           voters of the first proposal stand for the last one.
  *   struck  Of a voter that said farewell nothing more can come: from then on
- * it counts on neither side of a fraction, nor does what it had said
+ *           it counts on neither side of a fraction, nor does what it had said
  *           (office_strike). What it had accepted counts as told. Of a set in
  *           which nobody lives nobody is elected; half of none is none.
  *   order   An operator may say that the voters that are missing are dead: each
