@@ -483,6 +483,26 @@ START_TEST(test_look_of_one_voter_at_two_places_counts_once)
 }
 END_TEST
 
+/* Half of an elastic job died, and newcomers come here before the others do,
+ * which look for a leader so far: no run is founded beside theirs while they
+ * look. */
+START_TEST(test_look_of_a_voter_puts_off_a_first_round)
+{
+    round_and_instance(3, 1, 3);
+    serve(2);
+    like.last_call_ms = 300;
+    look(OTHER, true);
+    come(4);
+    for (int i = 0; i < 20; i++) {
+        goes_on(100 * MONO_MS);
+        look(OTHER, true);
+    }
+    ck_assert(!voters[4].runs);
+    goes_on(3 * MONO_S);
+    ck_assert(voters[4].runs);
+}
+END_TEST
+
 /* -- farewells ------------------------------------------------------------- */
 
 static void say_farewell(int i)
@@ -684,6 +704,7 @@ int main(void)
         {test_look_counts_who_looks, 1},
         {test_look_of_one_connection_counts_once, 1},
         {test_look_of_one_voter_at_two_places_counts_once, 1},
+        {test_look_of_a_voter_puts_off_a_first_round, 1},
         {test_farewell_saves_the_wait, 2},
         {test_farewell_is_kept_for_the_members, 1},
         {test_farewell_of_something_else_says_nothing, 4},

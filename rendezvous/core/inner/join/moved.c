@@ -255,6 +255,11 @@ static int count_looks(const struct rdzv *r, const char *run)
     return n;
 }
 
+bool moved_is_sought(const struct rdzv *r, const char *run)
+{
+    return count_looks(r, run) > 0;
+}
+
 /* This server is in office, and if the run had a round half of the voters vouch
  * for that. */
 static bool leads(const struct rdzv *r, const struct run *run)

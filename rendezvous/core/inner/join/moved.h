@@ -26,6 +26,9 @@ void moved_del(struct moved *m);
  */
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev);
 
+/* Whether voters of that run look for a leader here. */
+bool moved_is_sought(const struct rdzv *r, const char *run);
+
 /* A connection that had not joined has ended: what it said holds no more. */
 void moved_closed(struct rdzv *r, int conn);
 

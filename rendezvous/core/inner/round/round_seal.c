@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
@@ -23,6 +24,9 @@
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/inner/state/strikes.h"
+
+/* So often it is looked whether they still do. */
+#define SOUGHT_AGAIN_US (250 * MONO_MS)
 
 /* -- who is in, and where -------------------------------------------------- */
 
@@ -275,6 +279,17 @@ static int64_t last_call_ends_us(const struct rdzv *r, const struct run *run)
     return told_us > at_us ? told_us : at_us;
 }
 
+/* Voters of a round look for a leader here: they are about to come, and to tell
+ * what they accepted. A run that is founded beside theirs would never let them
+ * in. */
+static bool awaits_voters(const struct rdzv *r, struct run *run)
+{
+    if (!moved_is_sought(r, run->id))
+        return false;
+    run->gather.seal_at_us = mono_after(r->now_us, SOUGHT_AGAIN_US);
+    return true;
+}
+
 void round_try_seal(struct rdzv *r, struct run *run)
 {
     if (cannot_act(r, run))
@@ -294,7 +309,7 @@ void round_try_seal(struct rdzv *r, struct run *run)
     /* Last call is for the first round only. */
     bool all_here = have >= run->conf.nodes_max || run->round.number > 0;
     if (all_here || r->now_us >= run->gather.seal_at_us) {
-        if (!has_expired(r, run))
+        if (!has_expired(r, run) && (all_here || !awaits_voters(r, run)))
             seal(r, run);
         return;
     }
