@@ -41,7 +41,7 @@ static const struct unknown {
     {"TORCHELASTIC_ERROR_FILE", "<a file of this worker>",
      "<a file of this worker>"},
     {"DDP_INSTANCE", "<new in each run>", "<new in each run>"},
-    {"DDP_EPOCH", NULL, "<who made the round>"},
+    {"DDP_EPOCH", "<who made the round>", "<who made the round>"},
     {"DDP_PROGRESS_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_STOP_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_SNAPSHOT_MEMORY", "<memory of this node>", "<memory of this node>"},

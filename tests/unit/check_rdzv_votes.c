@@ -260,6 +260,21 @@ START_TEST(test_spare_is_told_at_once_where_the_voters_are)
 }
 END_TEST
 
+/* Found by losing servers one after the other: one that was at the next server
+ * when it took office was told of no address, and found no server after it. */
+START_TEST(test_newcomer_is_told_by_the_next_server_where_the_voters_are)
+{
+    round_of(2, 2, 2);
+    serve(2);
+    come(4);
+    come(0);
+    told_addrs[4][0] = '\0';
+    come(1);
+    ck_assert_int_eq(voters[1].promised.count, 2);
+    ck_assert_str_eq(told_addrs[4], "10.0.0.1:29600 10.0.0.1:29601 ");
+}
+END_TEST
+
 /* A voter that is back while the newest round may not have been in force hears
  * where the others are, but not that it was. */
 START_TEST(test_round_in_doubt_is_not_said_to_be_in_force)
@@ -597,6 +612,7 @@ int main(void)
         {test_newcomer_makes_the_round_larger, 1},
         {test_spare_is_told_where_the_voters_are, 1},
         {test_spare_is_told_at_once_where_the_voters_are, 2},
+        {test_newcomer_is_told_by_the_next_server_where_the_voters_are, 1},
         {test_round_in_doubt_is_not_said_to_be_in_force, 1},
         {test_end_is_final_once_half_know, 1},
         {test_end_of_two_is_final_once_one_knows, 3},

@@ -4,6 +4,7 @@
 #include <string.h>
 
 struct voter voters[VOTERS];
+char told_addrs[VOTERS][sizeof(((struct msg_voters *)0)->addrs)];
 
 #define QUEUE 256
 static struct {
@@ -172,6 +173,7 @@ static void on_voters(int i, const struct msg_voters *t)
 {
     struct voter *v = &voters[i];
     struct epoch e = epoch_of(t->epoch, t->epoch_id);
+    msg_set(told_addrs[i], t->addrs);
     if (t->ids[0] == '\0')
         return;
     v->accepted = *t;

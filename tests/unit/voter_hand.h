@@ -32,6 +32,8 @@ struct voter {
     int status;
 };
 extern struct voter voters[VOTERS];
+/* What each was told last of where voters are. */
+extern char told_addrs[VOTERS][sizeof(((struct msg_voters *)0)->addrs)];
 
 /* A server without memory, of that id (1, 2, ...); all connections are gone. */
 void serve(int id);

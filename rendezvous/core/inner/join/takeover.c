@@ -238,8 +238,8 @@ static void take_over(struct rdzv *r, struct run *run)
         return;
     }
     farewell_close_holes(r, run); /* newcomers are no spares then */
-    settle_all(r, run, false);
     propose_find_addresses(r, run, &run->office.sets[OFFICE_NOW]);
+    settle_all(r, run, false);
 }
 
 /* Their last beats are answered now. */
