@@ -3,9 +3,13 @@ program is "worker".
 
 usage:
 
-    stranger.py PORT ended INSTANCE   comes as a node that heard of this instance's end
-    stranger.py PORT spare            joins, and prints what it is told of the instance
-    stranger.py PORT leave            joins, and says that all nodes are to leave
+    stranger.py PORT ended INSTANCE [TERM]
+        comes as a node of round 1 that heard of this instance's end, and promised to
+        obey this term (none). Prints what it is told, and "closed" when the server
+        hangs up; or "kept", a second after it was told to wait
+    stranger.py PORT spare    joins, and prints what it is told of the instance
+    stranger.py PORT leave    joins, and says that all nodes are to leave
+    stranger.py PORT order    orders that the run be ended
 """
 import json
 import socket
@@ -61,24 +65,54 @@ def join(port, agent, **more):
     return p
 
 
+def claim_end(port, instance, term=0):
+    promised = {"epoch": term, "epoch_id": "f" * 16} if term else {}
+    p = join(port, 9, instance=instance, round=1, ended=1, **promised)
+    is_waiting = False
+    try:
+        m = p.hear()
+        while m is not None:
+            print(m["kind"], json.dumps(m))
+            is_waiting |= m["kind"] == "waiting"
+            if is_waiting:
+                p.s.settimeout(1)
+            m = p.hear()
+        print("closed")
+    except socket.timeout:
+        if not is_waiting:
+            raise
+        print("kept")
+
+
+def order_end(port):
+    p = Peer(port)
+    p.s.sendall(HEAD)
+    p.say(kind="order", version=2, verb=1, run="job")
+    m = p.hear()
+    assert m is not None and m["kind"] == "answered", m
+    print(m["text"])
+
+
+def come(port, leaves):
+    p = join(port, 10)
+    m = p.hear()
+    while m is not None:
+        print(json.dumps(m))
+        if m["kind"] == "refused":
+            sys.exit("it is refused: " + m["text"])
+        if m["kind"] == "waiting":
+            assert m["what_for"] == 2, m # a spare
+            print("told", m["instance"])
+            if not leaves:
+                break
+            p.say(kind="leave", all=1, signal=15)
+        m = p.hear()
+
+
 port, deed = int(sys.argv[1]), sys.argv[2]
 if deed == "ended":
-    p = join(port, 9, instance=sys.argv[3], round=1, ended=1)
+    claim_end(port, sys.argv[3], *map(int, sys.argv[4:]))
+elif deed == "order":
+    order_end(port)
 else:
-    p = join(port, 10)
-while True:
-    m = p.hear()
-    if m is None:
-        break
-    print(json.dumps(m))
-    if m["kind"] == "refused":
-        sys.exit("it is refused: " + m["text"])
-    if m["kind"] == "waiting":
-        assert m["what_for"] == 2, m # a spare
-        print("told", m["instance"])
-        if deed == "leave":
-            p.say(kind="leave", all=1, signal=15)
-        else:
-            break
-    if m["kind"] == "end":
-        print("answer")
+    come(port, deed == "leave")

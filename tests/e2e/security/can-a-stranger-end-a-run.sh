@@ -1,7 +1,8 @@
 #!/bin/sh
 # Without a token anybody may become a spare, and read /status. Can a stranger use
-# what it is shown or told of a run, or what workers are given, to end it for others,
-# by saying that an earlier server had told so, or by an order to leave on all nodes?
+# what it is shown or told of a run, what workers are given, or even what members alone
+# know, to end it for others, by saying that an earlier server had told so, or by an
+# order to leave on all nodes? Is the same claim understood once the run has ended?
 # Does Ctrl-C of a spare end the run, and does that of a member?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -43,10 +44,30 @@ case $whole in
 esac
 ! grep -q "$whole" spare || fail 'a spare is told the whole instance'
 zeros=00000000000000000000000000000000
-for guess in "$shown" "$told" "$given" "$told$(echo $zeros | cut -c "$((${#told} + 1))-")"; do
-    python3 "$E2E_LIB/stranger.py" "$port" ended "$guess" >answer 2>&1 ||
+# claim INSTANCE [TERM]: that it has ended. What is answered comes into `answer`.
+claim()
+{
+    python3 "$E2E_LIB/stranger.py" "$port" ended "$@" >answer 2>&1 ||
         fail "$(cat answer)"
-    has '^answer' answer # this much is answered, and changes nothing
+}
+# Of another instance, as far as the server can see: it hangs up.
+for guess in "$shown" "$given" "$told$(echo $zeros | cut -c "$((${#told} + 1))-")"; do
+    claim "$guess"
+    same closed "$(cat answer)" "the answer to $guess"
+    goes_on
+done
+lines 3 'refused node=stranger: it was told of the end of another instance' d.err
+# Of this one: the word of one node ends no run, though it knows what members know.
+for guess in "$told" "$whole"; do
+    claim "$guess"
+    has '^refused .*the run did not end with status 0 as this node was told' answer
+    has '^closed' answer
+    has_not '^end' answer
+    goes_on
+    # Nor does that of a node that obeyed a later server: it waits, as others do.
+    claim "$guess" 1000
+    has '^kept' answer
+    has_not '^end' answer
     goes_on
 done
 python3 "$E2E_LIB/stranger.py" "$port" leave >left 2>&1 || fail "$(cat left)"
@@ -64,5 +85,8 @@ kill -INT "$pid_b"
 ends_with 130 b
 ends_with 130 a
 has 'ended by signal 2 (SIGINT) on node' a.err
+# The same words, of a run that has ended: they are understood.
+claim "$whole"
+has '^end .*"status": 130' answer
 kill -TERM "$pid_d"
 ends_with 0 d
