@@ -18,15 +18,17 @@ PY
 touch said heard
 port=$(free_port)
 daemon rd "$port"
-node a --nnodes=2 --rdzv_backend=c10d --node_rank=0 \
-    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
+# The one that has the store hears two seconds later that the round has begun.
+way=$(free_port)
+background tap python3 "$E2E_LIB/tap.py" "$way" "$port" wire '"kind":"go"' 2
+wait_for ready tap.out
+node a --nnodes=2 --rdzv_backend=c10d --node_rank=0 --rdzv_conf=is_host=0 \
+    --rdzv_endpoint="127.0.0.1:$way" "$WORKER" gate
 wait_for 'joined' rd.err
-agent=$(agent_of a)
-kill -STOP "$agent"
 node b --nnodes=2 --rdzv_backend=c10d --node_rank=1 \
     --rdzv_endpoint="127.0.0.1:$port" "$WORKER" become python3 keys.py
 wait_for 'said' said
-kill -CONT "$agent"
+lines 0 'rank=0' started
 wait_for 'count 1' heard
 open_gate
 ends_with 0 a
