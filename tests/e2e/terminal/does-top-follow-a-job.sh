@@ -1,8 +1,8 @@
 #!/bin/sh
 # ddpctl top of a job with two nodes: does the picture show both, follow a kill, the
 # keys and a new size of the terminal, and say when the daemon is away and back? Is
-# it plain text on a pipe, once or, with --delay, repeatedly; and without colour
-# where that is not wanted?
+# the job found where a member serves it then? Is it plain text on a pipe, once or,
+# with --delay, repeatedly; and without colour where that is not wanted?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/terminal.sh"
 
@@ -59,31 +59,33 @@ wait_picture '^127.0.0.1:[0-9]* has not answered for'
 has '^  job *active' op.picture
 daemon d "$port"
 eventually 30 gone 'has not answered' || fail 'the daemon stays away'
-wait_picture '^  job *active *2  2 of 2'
+wait_picture 'nothing runs here'
 keys op q
+at=$(sed -n 's/.*it is served at \([0-9.:]*\) from now on.*/\1/p' a.err)
+[ -n "$at" ] || fail 'no member serves the job'
 wait_screen op '^[$#] $'
-enter op "clear; NO_COLOR=1 $DDPCTL --endpoint=127.0.0.1:$port top"
+enter op "clear; NO_COLOR=1 $DDPCTL --endpoint=$at top"
 wait_picture '^q quit'
 picture -e
 has_not "$escape" op.picture
 keys op q
 wait_screen op '^[$#] $'
-enter op "clear; TERM=dumb $DDPCTL --endpoint=127.0.0.1:$port top; echo that is all"
+enter op "clear; TERM=dumb $DDPCTL --endpoint=$at top; echo that is all"
 wait_screen op '^that is all'
 has '^  job *active' op.screen
 
-ctl 0 "127.0.0.1:$port" top
+ctl 0 "$at" top
 has '^  job *active *2  2 of 2' ctl.out
 has_not "$escape" ctl.out
-ctl 0 "127.0.0.1:$port" top --color=always
+ctl 0 "$at" top --color=always
 has "$escape" ctl.out
-background all "$DDPCTL" --endpoint="127.0.0.1:$port" top job --delay=0.1
+background all "$DDPCTL" --endpoint="$at" top job --delay=0.1
 eventually 30 has_lines 3 '^  job ' all.out || fail 'there is one picture only'
 kill -TERM "$(pid_of all)"
 end_of all
-ctl 2 "127.0.0.1:$port" top other
+ctl 2 "$at" top other
 has "there is no run 'other' on" ctl.out
-ctl 2 "127.0.0.1:$port" top --color=blue
+ctl 2 "$at" top --color=blue
 has "'blue' is not auto, always or never" ctl.out
 open_gate
 ends_with 0 a
