@@ -270,11 +270,13 @@ static bool leads(const struct rdzv *r, const struct run *run)
 
 static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
 {
-    const struct run *run = run_find(r, s->run);
+    struct run *run = run_find(r, s->run);
     const struct moved_run *elsewhere = find(r, s->run);
     struct moved_run to = {.born_us = r->now_us, .addr = ""};
     if (s->voter[0] != '\0')
         note_look(r, s, conn);
+    if (run != NULL)
+        rdzv_touch(r, run); /* what is sought is not founded (takeover.c) */
     if (leads(r, run)) {
         to.epoch = run->office.epoch;
         msg_set(to.instance, run->instance);

@@ -28,6 +28,7 @@
 #include "rendezvous/core/inner/join/join_rebuild.h"
 #include "rendezvous/core/inner/join/join_settle.h"
 #include "rendezvous/core/inner/join/member.h"
+#include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
@@ -301,6 +302,7 @@ static void look_in_office(struct rdzv *r, struct run *run)
         run->takeover.obeyed = false;
         settle_all(r, run, true);
     }
+    run->takeover.sought = moved_is_sought(r, run->id);
     propose_try_commit(r, run);
     round_try_seal(r, run);
 }

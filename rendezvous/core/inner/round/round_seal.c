@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
@@ -284,7 +283,7 @@ static int64_t last_call_ends_us(const struct rdzv *r, const struct run *run)
  * in. */
 static bool awaits_voters(const struct rdzv *r, struct run *run)
 {
-    if (!moved_is_sought(r, run->id))
+    if (!run->takeover.sought)
         return false;
     run->gather.seal_at_us = mono_after(r->now_us, SOUGHT_AGAIN_US);
     return true;

@@ -120,6 +120,7 @@ struct run_takeover {
     bool changed, outbid, obeyed;
     bool ordered;    /* an operator gave voters up: another epoch begins */
     bool leaps;      /* ... or members: the next round's number leaps */
+    bool sought;     /* voters of the run look for a leader here */
     bool blocked;    /* GATHER: only voters are waited for */
     int64_t calm_us; /* it could not act, and can again: until then it waits for
                         all voters; MONO_NEVER: it cannot act */
