@@ -9,10 +9,11 @@
 #   CUDA=0         leave the CUDA half out even where nvcc is found
 #   CUDA_HOME, NCCL_HOME   where they are, else toolkit/ (made by
 #                  scripts/setup.sh --cuda), /usr/local/cuda and nvcc's place
-#   PREFIX, DESTDIR  for `make install`
+#   PREFIX, LIBDIR, DESTDIR  for `make install`
 
 comma  := ,
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 CC     ?= cc
 OBJCOPY ?= objcopy
 Q      := $(if $(V),,@)
@@ -44,7 +45,8 @@ OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 LDSAN := -fsanitize=address,undefined -Wl,-z,relro,-z,now
 else ifeq ($(SAN),fuzz)
 OPT := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all \
-	-fsanitize=fuzzer-no-link,address,undefined
+	-fsanitize=fuzzer-no-link,address,undefined \
+	-DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION # so libFuzzer keeps the input
 LDSAN := -fsanitize=address,undefined -Wl,-z,relro,-z,now
 else ifeq ($(SAN),coverage)
 OPT := -O0 -g --coverage -fprofile-update=atomic
@@ -57,7 +59,7 @@ endif
 # What sanitizers build also checks the rendezvous core's states after each step.
 CPPFLAGS += $(if $(SAN),-DDDP_DEBUG)
 
-VERSION  := 0.2.0
+VERSION  := 0.3.0
 CPPFLAGS += -D_GNU_SOURCE -I. -DDDPRUN_VERSION='"$(VERSION)"'
 CFLAGS   += -std=c11 $(WARN) $(if $(DEV),-Werror) $(OPT) -fPIC -MMD -MP
 LDFLAGS  += -pie -pthread $(LDSAN)
@@ -129,9 +131,10 @@ CTL    := $(call in,rendezvous/ctl rendezvous/past) rendezvous/http/page rendezv
 CLUSTER  := $(call in,launcher/cluster)
 LAUNCHER := $(call in,launcher $(wildcard launcher/*))
 
-RT      := $(call in,worker_rt worker_rt/comm worker_rt/snapshot) $(CLIENT) \
+RT      := $(call in,worker_rt worker_rt/comm worker_rt/snapshot \
+	worker_rt/keeper) $(CLIENT) \
 	rendezvous/proto/c10d \
-	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name)
+	$(call of,rendezvous/base,err mono rng buf json utf8 signals_name siphash)
 TRAINER := $(filter-out $(if $(NVCC),trainer/ops/cuda_none), \
 	$(call in,trainer trainer/ops))
 # The CUDA half: objects of nvcc's.
@@ -153,7 +156,7 @@ ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help setup demo man install wheel clean FORCE
+.PHONY: all help setup demo man install wheel dist site clean FORCE
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -182,17 +185,20 @@ help:
 	@echo 'make check-mpi  programs of several MPI libraries: scripts/setup.sh --mpi, root'
 	@echo 'make check-gpu  kernels, NCCL and snapshots on a GPU, where there is one'
 	@echo 'make bench      ddprun beside torchrun, hydra and Redis, in one table; --markdown'
+	@echo 'make bench-start  starts and ends beside hydra and the last release, half a minute'
 	@echo 'make bench-rdzv  10,000 agents on one rendezvous, beside a bare server'
 	@echo 'make bench-store  the c10d store beside PyTorch'"'"'s own and Redis'
 	@echo 'make bench-train  train beside PyTorch over gloo, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-python  kill -9 to the next step beside torchrun, DDPRUN_TORCH=PYTHON'
 	@echo 'make bench-mpi   MPI_Init beside hydra: scripts/setup.sh --mpi'
 	@echo 'make bench-snapshot  snapshots to memory and disk, beside dd'
-	@echo 'make bench-python-snapshot  ddprun.snapshot beside torch.save and async_save'
+	@echo 'make bench-python-snapshot  ddprun.snapshot, sharded too, beside async_save'
 	@echo 'make man        write the options into the manual pages'
 	@echo 'make wheel      the Python package for x86_64 and aarch64, in build-wheel/dist'
 	@echo 'make check-python   its wheels, its module beside PyTorch'
-	@echo 'make install    PREFIX=$(PREFIX), DESTDIR='
+	@echo 'make dist       what each user installs, in dist/: scripts/setup.sh --dist'
+	@echo 'make site       the docs as a site, in build-site/site: mkdocs-material from PyPI'
+	@echo 'make install    PREFIX=$(PREFIX), LIBDIR=$(LIBDIR), DESTDIR='
 	@echo 'make clean'
 
 # Sources are compiled again when the flags change.
@@ -215,7 +221,7 @@ $(B)/obj/%.cu.o: %.cu $(B)/flags
 
 # The text is in the object.
 $(B)/obj/launcher/standby/runner.o: $(addprefix launcher/standby/,start.py imports.py replay.py runner.py)
-$(B)/obj/launcher/worker/flight.o: launcher/worker/flight.py
+$(B)/obj/launcher/hang/flight.o: launcher/hang/flight.py
 PAGE := rendezvous/http/page.html
 $(B)/obj/rendezvous/http/page.o: $(PAGE) scripts/page-hash
 $(B)/obj/rendezvous/http/page.o: CPPFLAGS += \
@@ -280,17 +286,18 @@ RPATH := $(if $(filter /usr,$(PREFIX)),,-Wl$(comma)-rpath$(comma)$${libdir} )
 CACHE := $(if $(DESTDIR),,$(filter /usr /usr/local,$(PREFIX)))
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR) \
+		$(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include \
 		$(foreach n,1 3 5 7 8,$(DESTDIR)$(PREFIX)/share/man/man$(n))
 	install $(addprefix $(B)/,$(PROGRAMS)) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(B)/libddp.a $(DESTDIR)$(PREFIX)/lib
-	install $(B)/libddp.so $(DESTDIR)$(PREFIX)/lib/libddp.so.1
-	ln -sf libddp.so.1 $(DESTDIR)$(PREFIX)/lib/libddp.so
+	install -m 644 $(B)/libddp.a $(DESTDIR)$(LIBDIR)
+	install $(B)/libddp.so $(DESTDIR)$(LIBDIR)/libddp.so.1
+	ln -sf libddp.so.1 $(DESTDIR)$(LIBDIR)/libddp.so
 	$(if $(CACHE),PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@RPATH@|$(RPATH)|' \
+		-e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
 		worker_rt/ddp.pc.in \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/ddp.pc
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/ddp.pc
 	install -m 644 worker_rt/ddp.h worker_rt/ddp_*.h \
 		$(DESTDIR)$(PREFIX)/include
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
@@ -311,8 +318,15 @@ install: all
 wheel:
 	scripts/wheel
 
+dist:
+	packaging/dist
+
+site:
+	packaging/site
+
 clean:
 	rm -rf build build-address build-thread build-leaks build-fuzz \
-		build-coverage build-aarch64 build-glibc build-wheel
+		build-coverage build-aarch64 build-glibc build-wheel \
+		build-dist build-try build-site dist
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

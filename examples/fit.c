@@ -1,7 +1,8 @@
 /*
  * A program on libddp: all ranks fit y = a x + b to the same line, each on its
  * own samples, and go on where they were when one of them is killed. Each rank
- * updates its part of the parameters, as with a sharded optimizer.
+ * updates its part of the parameters and has the optimizer's state of that part
+ * alone, so the state of the job is in pieces.
  *
  *     cc fit.c $(pkg-config --cflags --libs ddp) -o fit
  *     ddprun --standalone --nproc_per_node=4 --max_restarts=3 ./fit
@@ -22,10 +23,14 @@ static struct ddp_keeper *keeper;
 static struct ddp_sampler *sampler;
 static struct ddp_error err;
 
-/* What is saved: tensors and pairs that are the same on all ranks, and what
- * this rank has for itself. */
+/* What is saved: parameters and pairs that are the same on all ranks, this
+ * rank's piece of the momentum, and what the rank has for itself. */
 static float w[WORLD_MAX]; /* the first PARAMS are used, the rest fills up */
-static const struct ddp_tensor state = {"w", DDP_F32, 1, {PARAMS}, w};
+static float momentum[PARAMS];
+static struct ddp_piece state[] = {
+    {.local = {"w", DDP_F32, 1, {PARAMS}, w}, .whole = {PARAMS}},
+    {.local = {"momentum", DDP_F32, 1, {0}, momentum}, .whole = {PARAMS}},
+};
 static struct ddp_kv place[] = {{.key = "epoch"}, {.key = "position"}};
 static uint32_t rng;
 
@@ -37,13 +42,32 @@ static void check(int ok)
     exit(err.code); /* ddprun knows what it means */
 }
 
+/* With `part` parameters on each rank, the last ranks may have none. */
+static void cut_momentum(int rank, size_t part)
+{
+    size_t first = (size_t)rank * part;
+    state[1].offset[0] = first < PARAMS ? first : PARAMS;
+    state[1].local.shape[0] = first < PARAMS ? part : 0;
+}
+
+/* Of each tensor in a snapshot a rank wants the piece that it saves, whatever
+ * ranks had saved the tensor. */
+static bool
+want(void *ctx, const struct ddp_tensor *whole, size_t i, struct ddp_piece *p)
+{
+    (void)ctx;
+    *p = state[strcmp(whole->name, "momentum") == 0];
+    return i == 0; /* one piece of each */
+}
+
 /* The newest snapshot that any rank holds; its step, 0 if there is none. */
 static int64_t resume(void)
 {
     int64_t epoch, position;
     size_t len;
     struct ddp_kept kept = {.size = sizeof(kept)};
-    if (ddp_keeper_load(keeper, &state, 1, place, 2, &kept, &err) != 0) {
+    if (ddp_keeper_load_pieces(keeper, want, NULL, place, 2, &kept, &err) !=
+        0) {
         check(err.code == DDP_ERR_NOINPUT); /* a fresh start */
         return 0;
     }
@@ -77,8 +101,10 @@ static void update(const float *grad, size_t part)
     float mine[PARAMS], *first = w + (size_t)ddp_rank(d) * part;
     check(ddp_comm_reduce_scatter(comm, grad, mine, part, DDP_F32, DDP_AVG,
                                   &err) == 0);
-    for (size_t i = 0; i < part; i++)
-        first[i] -= 0.4f * mine[i];
+    for (size_t i = 0; i < part; i++) {
+        momentum[i] = 0.9f * momentum[i] + mine[i];
+        first[i] -= 0.04f * momentum[i];
+    }
     check(ddp_comm_all_gather(comm, first, w, part, DDP_F32, &err) == 0);
 }
 
@@ -89,7 +115,8 @@ static void save(int64_t step, bool disk)
     ddp_kv_set_i64(&place[0], "epoch", ddp_sampler_epoch(sampler));
     ddp_kv_set_i64(&place[1], "position", ddp_sampler_position(sampler));
     check(ddp_keeper_set_rank_state(keeper, &rng, sizeof(rng), &err) == 0);
-    if (ddp_keeper_save(keeper, step, &state, 1, place, 2, disk, &err) != 0)
+    if (ddp_keeper_save_pieces(keeper, step, state, 2, place, 2, disk, &err) !=
+        0)
         fprintf(stderr, "fit: going on: %s\n", err.text);
 }
 
@@ -119,10 +146,11 @@ int main(void)
         .samples = SAMPLES, .rank = rank, .world = world, .shuffle = true};
     check((sampler = ddp_sampler_new(&deal, &err)) != NULL);
     size_t part = world < PARAMS ? PARAMS : 1; /* times the world: enough */
+    cut_momentum(rank, part);
     rng = (uint32_t)rank;
     for (int64_t step = resume() + 1; step <= STEPS && stop == 0; step++) {
         compute(grad);
-        ddp_keeper_settle(keeper); /* from here on `w` may change */
+        ddp_keeper_settle(keeper); /* from here on the state may change */
         update(grad, part);
         ddp_beat(d, step);
         stop = ddp_should_stop(d) != DDP_STOP_NO; /* of any rank, all do */

@@ -14,7 +14,6 @@
 #include "launcher/hw/gpus.h"
 #include "launcher/worker/env.h"
 #include "launcher/worker/errfile.h"
-#include "launcher/worker/flight.h"
 #include "rendezvous/base/log.h"
 
 extern char **environ;
@@ -42,6 +41,7 @@ static const struct unknown {
      "<a file of this worker>"},
     {"DDP_INSTANCE", "<new in each run>", "<new in each run>"},
     {"DDP_EPOCH", "<who made the round>", "<who made the round>"},
+    {"DDP_ROUND_KEY", "<new in each round>", "<new in each round>"},
     {"DDP_PROGRESS_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_STOP_FILE", "<a file of this worker>", "<a file of this worker>"},
     {"DDP_SNAPSHOT_MEMORY", "<memory of this node>", "<memory of this node>"},

@@ -40,6 +40,7 @@
 #include "launcher/loop_priv.h"
 #include "launcher/output/output.h"
 #include "launcher/proc/aborts.h"
+#include "launcher/proc/cgroup.h"
 #include "launcher/proc/children.h"
 #include "launcher/proc/guard.h"
 #include "launcher/proc/janitor.h"
@@ -55,7 +56,10 @@
 #include "launcher/standby/standby.h"
 #include "launcher/worker/file_timer.h"
 #include "launcher/worker/first_progress.h"
-#include "launcher/worker/hang_watch.h"
+#include "launcher/worker/unkilled.h"
+#include "launcher/hang/hang_watch.h"
+#include "launcher/hang/own_store.h"
+#include "launcher/hang/show_stacks.h"
 #include "launcher/worker/workers.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
@@ -68,24 +72,6 @@
 static void step(struct loop *l, struct agent_event *ev);
 
 /* -- signals --------------------------------------------------------------- */
-
-/* A worker that was started just before it was perhaps not seen by the
- * scheduler, and gets the signal from here as well. */
-static void look_at_step(struct loop *l, const struct guard_msg *msg)
-{
-    l->step_sent_us = mono_now_us() - WHOLE_STEP_MS * MONO_MS;
-    if (l->conf->in_task &&
-        whole_step_got(&l->whole_step, msg->signo, msg->sender))
-        l->step_signal = msg->signo;
-}
-
-static void kill_workers(struct loop *l, int signo)
-{
-    if (signo == l->step_signal)
-        workers_kill_late(l->workers, signo, l->step_sent_us);
-    else
-        workers_kill(l->workers, signo);
-}
 
 /* A node that leaves may have got a signal that the scheduler sends to all
  * nodes, and tell of it faster than the one that is for this node comes. */
@@ -103,6 +89,7 @@ static void on_chore(uv_timer_t *timer)
 {
     const struct loop *l = loop_of(timer->data);
     tmpfolder_sweep(workers_temporary(l->workers));
+    cgroup_sweep();
 }
 
 static void tell_what_may_die(const struct loop *l,
@@ -128,6 +115,8 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     if (l->event_log.rounds == 1)
         (void)uv_timer_start(&l->chore, on_chore, CHORE_MS, 0);
     hang_watch_start(l->hang_watch, world);
+    if (world->group_rank == 0)
+        own_store_watch(l->own_store, OWN_STORE_AFTER_MS, OWN_STORE_APART_MS);
     standby_round(l->standby, world);
     first_progress_watch(l->first_progress); /* may tell at once */
 }
@@ -154,6 +143,7 @@ static void leave_loop(struct loop *l)
     store_host_kill(&l->store);
     health_stop(l->health);
     drain_check_stop(l->drain_check);
+    unkilled_stop(l->unkilled);
     standby_stop(l->standby);
     rdzv_client_finish(l->client);
     (void)uv_timer_stop(&l->timer);
@@ -165,6 +155,24 @@ static void leave_loop(struct loop *l)
         uv_stop(&l->uv);
 }
 
+/* --crash_loop of a job that its scheduler submits again and again: a worker
+ * failed, and so many launches in a row left no newer step on the disk. */
+static bool is_barren(const struct loop *l)
+{
+    const struct agent_verdict *v = &l->verdict;
+    int64_t launches = workers_barren(l->workers) + 1; /* with this one */
+    if (l->conf->crash_loop == 0 || launches < l->conf->crash_loop ||
+        launches == 0 || !v->ended || v->status == 0 ||
+        v->status == ddp_code_exit(DDP_E_CRASHLOOP) || v->end.node[0] == '\0')
+        return false;
+    log_warnx("%lld launch%s of this job in a row left no newer step on the "
+              "disk than it had found (--crash_loop=%d): it should not be "
+              "submitted again before the cause is found",
+              (long long)launches, launches == 1 ? "" : "es",
+              l->conf->crash_loop);
+    return true;
+}
+
 /* What workers left behind ends first. That the
  * run succeeded is no success of a node that never was in it: it may have been
  * a job of its own, by mistake in another one's run. */
@@ -174,6 +182,8 @@ static void leave(struct loop *l, const struct agent_verdict *v)
     l->verdict = *v;
     if (v->ended && v->status == 0 && l->event_log.rounds == 0)
         l->verdict.status = ddp_code_exit(DDP_E_UNNEEDED);
+    if (is_barren(l))
+        l->verdict.status = ddp_code_exit(DDP_E_BARREN);
     l->state = LOOP_SWEEPING;
     if (!l->sweep.busy)
         leave_loop(l);
@@ -192,10 +202,18 @@ static const struct sweep_handler sweep_handler = {
     .on_swept = on_swept,
 };
 
+/* The workers are about to end. */
+static void stop_looking(struct loop *l)
+{
+    hang_watch_stop(l->hang_watch);
+    show_stacks_stop(l->show_stacks);
+    own_store_stop(l->own_store);
+}
+
 static void send_msg(struct loop *l, const struct msg *m)
 {
     struct msg full = *m;
-    if (m->kind == MSG_KIND_ready)
+    if (m->kind == MSG_KIND_ready && !m->ready.done)
         store_host_end(&l->store);
     if (m->kind == MSG_KIND_join) {
         int64_t age_ms = (mono_now_us() - l->start_us) / MONO_MS;
@@ -204,6 +222,7 @@ static void send_msg(struct loop *l, const struct msg *m)
     }
     if (m->kind == MSG_KIND_beat && m->beat.round > 0) {
         workers_tell_steps(l->workers, &full.beat);
+        hang_watch_fill(l->hang_watch, &full.beat);
         event_log_steps(&l->event_log, full.beat.steps, mono_now_us());
     }
     rdzv_client_send(l->client, &full);
@@ -227,7 +246,7 @@ static void act(void *ctx, const struct agent_action *a)
         rdzv_client_disconnect(l->client);
         return;
     case AGENT_RECORD:
-        rdzv_client_record(l->client, &a->msg->farewell);
+        rdzv_client_record(l->client, &a->msg->vote);
         return;
     case AGENT_SEND:
         send_msg(l, a->msg);
@@ -237,15 +256,18 @@ static void act(void *ctx, const struct agent_action *a)
         return;
     case AGENT_KILL:
         if (workers_exits(a->signo))
-            hang_watch_stop(l->hang_watch);
+            stop_looking(l);
         if (a->why != STOP_PAGE_NOT)
             workers_tell(l->workers, a->why);
         if (a->why != STOP_PAGE_NOT && a->signo == SIGINT)
             output_interrupted(l->output);
-        kill_workers(l, a->signo);
+        workers_kill(l->workers, a->signo,
+                     a->signo == l->step_signal ? l->step_sent_us : INT64_MIN);
+        if (a->signo == SIGKILL)
+            unkilled_watch(l->unkilled, l->agent.round.world.base_rank);
         return;
     case AGENT_ASK:
-        hang_watch_stop(l->hang_watch);
+        stop_looking(l);
         ddp_assert(l->pending == PENDING_NOTHING);
         l->pending = PENDING_ASKED;
         l->attached = ask_workers(l, a->graceful);
@@ -254,7 +276,8 @@ static void act(void *ctx, const struct agent_action *a)
         check_health(l);
         return;
     case AGENT_SWEEP:
-        hang_watch_stop(l->hang_watch);
+        stop_looking(l);
+        unkilled_stop(l->unkilled);
         if (a->gentle)
             sweep_gently(&l->sweep);
         else
@@ -347,6 +370,7 @@ static void on_connected(void *ctx)
     event_log_joined(&l->event_log, mono_now_us());
     step(l, &ev);
     output_prepare(l->output); /* while the join is on its way */
+    workers_prepare(l->workers);
 }
 
 static void on_msg(void *ctx, const struct msg *m)
@@ -355,7 +379,11 @@ static void on_msg(void *ctx, const struct msg *m)
     struct agent_event ev = {.kind = AGENT_MSG, .msg = m};
     if (m->kind == MSG_KIND_members && agent_obeys(&l->agent))
         store_host_members(&l->store, &m->members);
+    if (m->kind == MSG_KIND_look && agent_obeys(&l->agent))
+        show_stacks_begin(l->show_stacks, &m->look, &l->agent.round.world);
     step(l, &ev);
+    if (m->kind == MSG_KIND_lease && agent_obeys(&l->agent))
+        hang_watch_asked(l->hang_watch, m->lease.look);
 }
 
 static void on_disconnected(void *ctx, const char *why)
@@ -405,9 +433,9 @@ static void on_worker_exit(void *ctx, const struct agent_worker *w)
     step_fenced(l, &ev);
 }
 
-static void on_worker_aborted(void *ctx, const struct agent_worker *w)
+static void on_worker_failed(void *ctx, const struct agent_worker *w)
 {
-    struct agent_event ev = {.kind = AGENT_WORKER_ABORTED, .worker = *w};
+    struct agent_event ev = {.kind = AGENT_WORKER_FAILED, .worker = *w};
     step_fenced(loop_of(ctx), &ev);
 }
 
@@ -437,7 +465,7 @@ static const struct workers_handler workers_handler = {
     .on_exit = on_worker_exit,
     .on_uncovered = on_uncovered,
     .on_start = on_worker_start,
-    .on_aborted = on_worker_aborted,
+    .on_failed = on_worker_failed,
 };
 
 static void
@@ -455,6 +483,12 @@ on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
     step(loop_of(ctx), &ev);
 }
 
+static void on_stands(void *ctx, const char *text)
+{
+    struct loop *l = loop_of(ctx);
+    event_log_stands(&l->event_log, text, mono_now_us());
+}
+
 static void on_checked(void *ctx, bool fit, const char *why)
 {
     struct agent_event ev = {.kind = AGENT_CHECKED, .fit = fit, .text = why};
@@ -462,6 +496,14 @@ static void on_checked(void *ctx, bool fit, const char *why)
 }
 
 static const struct health_handler health_handler = {.on_checked = on_checked};
+
+static void on_unkilled(void *ctx, const char *text)
+{
+    on_checked(ctx, false, text);
+}
+
+static const struct unkilled_handler unkilled_handler = {.on_unkilled =
+                                                             on_unkilled};
 
 static void on_drain_due(void *ctx)
 {
@@ -472,8 +514,20 @@ static void on_drain_due(void *ctx)
 static const struct drain_check_handler drain_handler = {.on_drain_due =
                                                              on_drain_due};
 
-static const struct hang_watch_handler hang_watch_handler = {.on_hang =
-                                                                 on_hang};
+static void send_stacks(void *ctx, const struct msg *part)
+{
+    rdzv_client_send(loop_of(ctx)->client, part);
+}
+
+static bool is_store_unused(void *ctx)
+{
+    return store_host_is_unused(&loop_of(ctx)->store);
+}
+
+static const struct hang_watch_handler hang_watch_handler = {
+    .on_hang = on_hang,
+    .on_stands = on_stands,
+};
 
 static void on_children(uv_poll_t *poll, int status, int events)
 {
@@ -487,26 +541,26 @@ static void on_children(uv_poll_t *poll, int status, int events)
     sweep_look(&l->sweep);
 }
 
-static void pause_workers(struct loop *l, bool paused)
-{
-    hang_watch_pause(l->hang_watch, paused);
-    output_resize(l->output); /* the window may have changed meanwhile */
-    workers_pause(l->workers, paused);
-}
-
 static void hear_guard(struct loop *l, const struct guard_msg *msg)
 {
     struct agent_event ev = {.kind = AGENT_SIGNAL, .signo = msg->signo};
     if (msg->kind == GUARD_SIGNAL && msg->signo == SIGWINCH)
         output_resize(l->output); /* before the workers hear of it */
     if (msg->kind == GUARD_SIGNAL) {
-        look_at_step(l, msg);
+        /* A worker that was started just before it was perhaps not seen by the
+         * scheduler, and gets the signal from here as well. */
+        l->step_sent_us = mono_now_us() - WHOLE_STEP_MS * MONO_MS;
+        if (l->conf->in_task &&
+            whole_step_got(&l->whole_step, msg->signo, msg->sender))
+            l->step_signal = msg->signo;
         step(l, &ev);
         l->step_signal = 0;
         if (l->state == LOOP_SWEEPING && workers_exits(msg->signo))
             sweep_hurry(&l->sweep);
     } else if (msg->kind == GUARD_PAUSE || msg->kind == GUARD_RESUME) {
-        pause_workers(l, msg->kind == GUARD_PAUSE);
+        hang_watch_pause(l->hang_watch, msg->kind == GUARD_PAUSE);
+        output_resize(l->output); /* the window may have changed meanwhile */
+        workers_pause(l->workers, msg->kind == GUARD_PAUSE);
     }
 }
 
@@ -575,9 +629,15 @@ static void open_parts(struct loop *l,
             &l->uv, l->workers, l->conf->nproc, &first_progress_handler, l);
     (void)alive_port_open(&l->uv); /* it says why not */
     l->health = health_new(&l->uv, l->conf, &health_handler, l);
+    l->unkilled = unkilled_new(&l->uv, l->conf, l->workers, join->name,
+                               &unkilled_handler, l);
     l->drain_check = drain_check_new(&l->uv, l->conf, &drain_handler, l);
     l->hang_watch =
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
+    l->show_stacks =
+        show_stacks_new(l->workers, l->conf->nproc, send_stacks, l);
+    l->own_store =
+        own_store_new(&l->uv, l->workers, l->conf->nproc, is_store_unused, l);
     own_name_check(&l->uv, l->conf->local_addr); /* starts a thread */
 }
 
@@ -627,6 +687,7 @@ int loop_run(const struct conf *conf,
     static struct loop l; /* large; there is one */
     struct agent_conf ac = {.shutdown_us = conf->shutdown_timeout_us,
                             .failure_us = conf->failure_grace_us,
+                            .death_us = conf->death_grace_us,
                             .last_words = conf->signals,
                             .notices = conf->notices,
                             .checks = conf->health_check[0] != '\0' ||

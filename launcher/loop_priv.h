@@ -45,9 +45,12 @@ struct loop {
     struct output *output;
     struct event_log event_log;
     struct hang_watch *hang_watch;
+    struct show_stacks *show_stacks;
+    struct own_store *own_store;
     struct first_progress *first_progress; /* NULL: nobody asks for it */
     struct file_timer *file_timer;         /* as well */
     struct health *health;
+    struct unkilled *unkilled;
     struct drain_check *drain_check; /* NULL: nobody asks for it */
     struct standby *standby;         /* NULL: there are none */
     int guard_fd;

@@ -36,7 +36,6 @@
 #include "launcher/report/try_files.h"
 #include "launcher/worker/spawn.h"
 #include "rendezvous/base/log.h"
-#include "rendezvous/base/mono.h"
 #include "rendezvous/base/utc.h"
 #include "rendezvous/http/http_hosts.h"
 #include "rendezvous/net/allow.h"
@@ -83,10 +82,8 @@ static void tell_of_proc(void)
 /* The first option given that cannot work without memfds; NULL: none. */
 static const char *need_memfd(const struct conf *c)
 {
-    if (c->hang.idle_us != MONO_NEVER)
+    if (conf_hang_acts(c->hang.how))
         return "--hang_timeout";
-    if (c->hang.beat_us != MONO_NEVER)
-        return "--beat_timeout";
     return c->health_check[0] != '\0' || c->gpu_health_check ? "--health_check"
                                                              : NULL;
 }

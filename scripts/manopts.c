@@ -185,16 +185,18 @@ int main(void)
 enum sender {
     AGENT,
     SERVER,
-    CTL
+    CTL,
+    BOTH
 };
 
 static void begin(const char *name, enum sender sender, const char *meaning)
 {
-    static const char *const senders[] = {"agent", "server",
-                                          "operator's ddpctl"};
-    printf(".It Cm %s\nSent by the %s: ", name, senders[sender]);
+    static const char *const senders[] = {
+        "Sent by the agent: ", "Sent by the server: ",
+        "Sent by the operator's ddpctl: ", "Sent by both: "};
+    printf(".It Cm %s\n%s", name, senders[sender]);
     put_sentences(meaning);
-    puts(".Bl -column \"round_epoch_id*\" \"0 to 86400000000\" -compact");
+    puts(".Bl -column \"cooldown_left_ms*\" \"0 to 86400000000\" -compact");
 }
 
 static void end(void)
@@ -238,12 +240,14 @@ int main(void)
 #define MSG_BEGIN(name, sender, meaning)             begin(#name, sender, meaning);
 #define MSG_STR(name, field, longest, needed, text)  put_str(#field, longest, needed + 0, text);
 #define MSG_INT(name, field, min, max, needed, text) put_int(#field, min, max, needed + 0, text);
+#define MSG_TERM(name, field, needed, text)          put_field(#field, "text, a term", needed + 0, text);
 #define MSG_END(name)                                end();
     /* clang-format on */
 #include MESSAGES
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
     puts(".El");
     return ferror(stdout) || fclose(stdout) != 0;

@@ -11,10 +11,11 @@
 # With --mpi also the MPI libraries whose programs tests/e2e/mpi and tests/mpi start:
 # Debian's, and those of PyPI in build-mpi/ (400 MB; tests/mpi/fetch).
 # With --page also what make check-page looks with: Chromium and Prometheus.
+# With --dist what make dist, make site and packaging/ have: debhelper, lintian, rpm ...
 # With --cuda nvcc, the CUDA runtime, cuBLAS and NCCL, where there is no toolkit:
 # NVIDIA's wheels from PyPI (some 750 MB) into the folder toolkit/, in which the
 # Makefile looks first. They are NVIDIA's and under its licence.
-# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--mpi] [--page] [--cuda]
+# usage: scripts/setup.sh [--quiet] [--check | --long] [--interop] [--clusters] [--mpi] [--page] [--dist] [--cuda]
 set -u
 
 # Without these nothing is built. A|B: either will do, the first is installed.
@@ -23,7 +24,7 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
     procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux
-    openssl'
+    openssl strace'
 check='spin clang-format-14 openssh-client openssh-server'
 # python3-pip: scripts/old-glibc gets a compiler from PyPI. llvm: its symbolizer,
 # which names the lines in libFuzzer's reports.
@@ -33,6 +34,7 @@ long='clang libclang-rt-dev llvm git valgrind gcovr qemu-user gcc-aarch64-linux-
 clusters='slurmctld slurmd slurm-client munge iproute2
     libjemalloc2 libmunge2 libtirpc3 libhwloc15 libdb5.3'
 page='chromium fonts-dejavu-core prometheus'
+dist='git debhelper dpkg-dev lintian rpm python3-pip python3-venv abigail-tools mmdebstrap'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'
 
@@ -59,6 +61,7 @@ for option in "$@"; do
         mpi=1
         ;;
     --page) tests="$tests $page" ;;
+    --dist) tests="$tests $dist" ;;
     *)
         exec "$(dirname "$0")/usage" "$0"
         ;;

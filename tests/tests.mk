@@ -2,21 +2,24 @@
 # and functions it uses.
 #
 # The first lines of a test program say what it links, nothing else is linked:
-#     /* links: rendezvous/base/err rendezvous/proto/frame */
+#     /* links: rendezvous/base/{err,log} rendezvous/proto/frame */
 #     /* libs: -lcjson */
 # What a helper in tests/ says so of itself is linked with it. Of what is never
 # linked in part the list above is named: CORE, SERVER, CONN, TLS ...
 
-UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/check_*.c))
+# The folders of tests/unit are the product's; the programs are all in one.
+UNIT_FILES := $(wildcard $(addsuffix check_*.c,tests/unit/ tests/unit/*/ tests/unit/*/*/))
+UNIT := $(sort $(basename $(notdir $(UNIT_FILES))))
 UNIT := $(filter-out $(if $(NCCL_H),,check_comm_nccl check_comm_nccl_calls \
 	check_label) $(if $(HAVE_CXX),,check_ops_cuda),$(UNIT))
-SIM  := $(patsubst tests/sim/%.c,%,$(wildcard tests/sim/check_*.c))
+SIM_FILES := $(wildcard tests/sim/check_*.c)
+SIM  := $(basename $(notdir $(SIM_FILES)))
 ALL_TESTS := $(addprefix $(B)/tests/unit/,$(UNIT)) \
 	$(addprefix $(B)/tests/sim/,$(SIM))
-named = $(shell sed -n 's,^/\* links: \(.*\) \*/$$,\1,p' $(1))
+named = $(shell sed -n -f tests/lib/links.sed $(1))
 # AGENT: all of ddprun but its main.
 AGENT := $(filter-out launcher/main,$(ddprun_OBJS))
-LISTS := CORE ACCOUNT SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT
+LISTS := CORE ACCOUNT SERVER CONN TLS STORE NET PROTO BASE CLIENT OPTS CLUSTER AGENT RT
 whole = $(filter-out $(LISTS),$(1)) \
 	$(foreach list,$(filter $(LISTS),$(1)),$($(list)))
 links = $(sort $(call whole,$(call named,$(1)) $(foreach helper, \
@@ -28,66 +31,53 @@ BAD_DISK := $(shell sed -n 's/^NOBODY./x__wrap_/; s/^[a-z].*__wrap_//; T; \
 wraps = $(if $(filter tests/lib/bad_disk,$(call links,$(1))),$(addprefix \
 	-Wl$(comma)--wrap=,$(BAD_DISK)))
 
-$(ALL_TESTS): $(B)/tests/%: $$(call obj,tests/$$* \
-		$$(call links,tests/$$*.c))
+# unit/NAME or sim/NAME: its file.
+test = $(or $(filter tests/$(1).c,$(SIM_FILES)),\
+	$(filter %/$(notdir $(1)).c,$(UNIT_FILES)))
+$(ALL_TESTS): $(B)/tests/%: $$(call obj,$$(basename $$(call test,$$*)) \
+		$$(call links,$$(call test,$$*)))
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,tests/$*.c) \
-		$(call wraps,tests/$*.c) -lcheck -lsubunit -lrt -lm
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(call libs,$(call test,$*)) \
+		$(call wraps,$(call test,$*)) -lcheck -lsubunit -lrt -lm
 
-# What stands in for NVIDIA's library where there is no GPU.
+# What stands in for a library: NVIDIA's where there is no GPU, libpmix, libhwloc.
 FAKE_NVML := $(B)/tests/lib/libnvidia-ml.so.1
-$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
-$(B)/tests/unit/check_gpus $(B)/tests/unit/check_gpu_health \
-$(B)/tests/unit/check_conf_workers: | $(FAKE_NVML)
-
-# In place of libpmix.
 FAKE_PMIX := $(B)/tests/lib/libpmix.so.2
+FAKE_HWLOC := $(B)/tests/lib/libhwloc.so.15
+$(FAKE_NVML): $(call obj,tests/lib/fake_nvml)
 $(FAKE_PMIX): $(call obj,tests/lib/fake_pmix)
+$(FAKE_HWLOC): $(call obj,tests/lib/fake_hwloc)
+$(FAKE_NVML) $(FAKE_PMIX) $(FAKE_HWLOC):
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) -shared -pthread $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
+$(addprefix $(B)/tests/unit/,check_gpus check_gpu_health check_conf_workers): | \
+	$(FAKE_NVML)
 $(B)/tests/unit/check_pmix: | $(FAKE_PMIX)
-
-# In place of libhwloc.
-FAKE_HWLOC := $(B)/tests/lib/libhwloc.so.15
-$(FAKE_HWLOC): $(call obj,tests/lib/fake_hwloc)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F) -o $@ $^
 $(addprefix $(B)/tests/unit/,check_hwloc_xml check_mpi): | $(FAKE_HWLOC)
 
-# What runs a program as under an older kernel.
+# Plain programs: what runs a program as under an older kernel; what prints what a
+# list of nodes has, to compare with Slurm's own answer; the worker of tests/chaos.
 OLD_KERNEL_TOOL := $(B)/tests/lib/old_kernel
-$(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^
-
-# Prints what a list of nodes has, to compare with Slurm's own answer.
 HOSTLIST := $(B)/tests/lib/hostlist
+BEATS := $(B)/tests/chaos/beats
+$(OLD_KERNEL_TOOL): $(call obj,tests/lib/old_kernel)
 $(HOSTLIST): $(call obj,tests/lib/hostlist launcher/cluster/hostlist \
 		rendezvous/base/err)
-	@mkdir -p $(@D)
-	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^
-
-# The worker of tests/chaos.
-BEATS := $(B)/tests/chaos/beats
 $(BEATS): $(call obj,tests/chaos/beats)
+$(OLD_KERNEL_TOOL) $(HOSTLIST) $(BEATS):
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^
 
-# Ends with the status of an aborted communicator.
-ABORTED := $(B)/tests/lib/aborted
-$(ABORTED): $(call obj,tests/lib/aborted) $(B)/libddp.a
+# Programs on libddp, which say in their heads what they do: workers of scenarios.
+DDP_WORKERS := $(addprefix $(B)/tests/lib/,aborted away trains sharded sleepers \
+	resubmitted)
+$(DDP_WORKERS): $(B)/%: $(B)/obj/%.o $(B)/libddp.a
 	@mkdir -p $(@D)
 	@$(if $(V),,echo '  LD    $@')
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm -ldl
+	$(Q)$(CC) $(LDFLAGS) -pthread -o $@ $^ -lcjson -lxxhash -lm -ldl
 
 # Calls that a sanitizer makes before it has begun come here as well.
 $(B)/obj/tests/lib/fault.o: CFLAGS += -fno-sanitize=all
@@ -114,7 +104,7 @@ $(FAKE_NCCL): $(call obj,tests/lib/fake_nccl worker_rt/comm/reduce \
 	$(Q)$(CC) -shared $(LDSAN) -Wl,-soname,$(@F),-rpath,'$$ORIGIN' -o $@ $^
 $(addprefix $(B)/tests/unit/,check_comm_nccl check_comm_nccl_calls check_label): | \
 	$(FAKE_CUDA) $(FAKE_NCCL)
-$(B)/tests/unit/check_keeper_cuda $(B)/tests/unit/check_keeper_stripes: | \
+$(addprefix $(B)/tests/unit/,check_keeper_cuda check_keeper_same): | \
 	$(FAKE_CUDA)
 $(B)/tests/unit/check_abi: | $(B)/libddp.so
 
@@ -141,7 +131,7 @@ $(B)/tests/lib/ddptrain-emulated: $(call obj,$(filter-out trainer/ops/cuda_none,
 GPU_BENCH := $(addprefix $(B)/tests/gpu/,card bench_snapshot bench_restart \
 	$(if $(NCCL_H),bench_allreduce))
 GPU_TESTS := $(GPU_BENCH) $(if $(NVCC),$(B)/tests/gpu/check_ops_cuda)
-$(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/check_ops_cuda \
+$(B)/tests/gpu/check_ops_cuda: $(call obj,tests/unit/trainer/ops/check_ops_cuda \
 		trainer/model $(call of,trainer/ops,optim device cpu conv random)) \
 		$(addprefix $(B)/obj/,$(addsuffix .cu.o,$(CUDA_HALF)))
 	@mkdir -p $(@D)
@@ -159,9 +149,9 @@ check-gpu: all $(GPU_TESTS)
 tests: $(ALL_TESTS)
 # Of what is in a wheel, so not of ddptrain; and by zig, for glibc 2.28: its linker
 # has no --wrap, and that library no mallinfo2.
-wheel-tests: $(addprefix $(B)/tests/unit/,$(filter-out $(patsubst \
-	tests/unit/%.c,%,$(shell grep -lE -e '^/\* links:.* (trainer/|.*bad_disk)' \
-	-e '^/\* libs:.*--wrap' -e 'mallinfo2' tests/unit/check_*.c)),$(UNIT)))
+wheel-tests: $(addprefix $(B)/tests/unit/,$(filter-out $(basename $(notdir \
+	$(shell grep -lE -e '^/\* links:.* (trainer/|.*bad_disk)' \
+	-e '^/\* libs:.*--wrap' -e 'mallinfo2' $(UNIT_FILES)))),$(UNIT)))
 .PHONY: tests wheel-tests e2e-programs
 
 # Fuzz targets name what they link in the same way. They are built by clang with
@@ -199,7 +189,7 @@ check-sim: $(addprefix $(B)/tests/sim/,$(SIM))
 check-e2e: e2e-programs
 	tests/e2e/run $(B)
 e2e-programs: all $(FAKE_NVML) $(FAKE_PMIX) $(FAKE_HWLOC) $(EMULATED) $(GPU_BENCH) \
-		$(OLD_KERNEL_TOOL) $(ABORTED) $(FAULT_LIB) $(HOSTLIST) $(BEATS)
+		$(OLD_KERNEL_TOOL) $(DDP_WORKERS) $(FAULT_LIB) $(HOSTLIST) $(BEATS)
 check-clusters: all $(HOSTLIST)
 	tests/clusters/run $(B)
 # MINUTES=, SEED=, MTBF= (tests/ci/soak)
@@ -244,6 +234,7 @@ check-tree:
 	scripts/skip --self-test
 	scripts/messages --self-test
 	scripts/messages --check
+	scripts/mutations --check
 	scripts/meter --self-test
 	tests/tree/check-english --self-test
 	tests/bench/pages --check
@@ -279,6 +270,6 @@ check-all:
 	@status=0; for part in $(CHECK_PARTS); do \
 		scripts/tally part $$part $(MAKE) check-$$part || status=1; \
 	done; exit $$status
-CHECK_PARTS := build tree circles unit sim fuzz model install e2e interop-old
+CHECK_PARTS := build tree circles unit sim fuzz model install e2e
 check-build:
 	$(Q)$(MAKE) --no-print-directory -j $(shell nproc) all tests e2e-programs

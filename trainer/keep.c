@@ -3,13 +3,13 @@
  * and the person at the terminal.
  *
  * Happy path: keep_save orders a save and returns; after a later step keep_tell
- * finds that it has reached the disk, and prints the line; keep_finish waits
- * for the last one.
+ * finds that all ranks have written their parts to the disk, and prints the
+ * line; keep_finish waits for the last one.
  *
- * Failure modes. The disk is full or fails: one line says so, training goes on,
- * and the next save tries again; `unsaved` makes the end of training an error
- * if the last save failed. There is no memory from the launcher: one line says
- * what a failure will cost.
+ * Failure modes. The disk is full or fails: each rank that it fails says so in
+ * one line, training goes on, and the next save tries again; `unsaved` makes
+ * the end of training an error on all ranks if the last save failed on one.
+ * There is no memory from the launcher: one line says what a failure will cost.
  */
 #include "trainer/keep.h"
 
@@ -31,18 +31,17 @@ int keep_open(struct keep *k, struct ddp_comm *comm, struct ddp_error *err)
         .load_only = !keep_saves(o),
         .gpu = k->resume.optim->dev->gpu,
         .stream = k->resume.optim->dev->stream,
-        .later = true, /* nothing changes the tensors before keep_settle */
+        .later = true, /* nothing changes the tensors until it settles */
     };
     k->ordered.step = -1;
-    k->keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);
-    k->resume.keeper = k->keeper;
-    return k->keeper != NULL ? 0 : -1;
+    k->resume.keeper = ddp_keeper_new(k->resume.ddp, comm, &conf, err);
+    return k->resume.keeper != NULL ? 0 : -1;
 }
 
 void keep_close(struct keep *k)
 {
-    ddp_keeper_free(k->keeper);
-    k->keeper = NULL;
+    ddp_keeper_free(k->resume.keeper);
+    k->resume.keeper = NULL;
 }
 
 /* -- load ------------------------------------------------------------------ */
@@ -59,7 +58,7 @@ static void tell_resumed(const struct keep *k,
     long long epoch = (long long)at->epoch + (at->position > 0);
     if (kept->why[0] != '\0')
         progress_line(p,
-                      "a damaged snapshot is refused, and the one before it is "
+                      "a newer snapshot is not whole, and the one before it is "
                       "loaded: %s",
                       kept->why);
     if (kept->rank != 0)
@@ -96,8 +95,7 @@ int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err)
  * would say the same at each step. */
 static void tell_unsaved(struct keep *k, const struct ddp_error *err)
 {
-    bool known = k->unsaved && err->code == k->told_code;
-    k->unsaved = true;
+    bool known = k->told_code == err->code;
     k->told_code = err->code;
     if (known)
         return;
@@ -106,22 +104,27 @@ static void tell_unsaved(struct keep *k, const struct ddp_error *err)
             err->text);
 }
 
+bool keep_writes(const struct keep *k)
+{
+    return k->ordered.step >= 0 &&
+           ddp_keeper_saved(k->resume.keeper) != k->ordered.step;
+}
+
 static void tell_saved(struct keep *k)
 {
-    if (k->ordered.step < 0 || ddp_keeper_saved(k->keeper) != k->ordered.step)
+    if (k->ordered.step < 0 || keep_writes(k))
         return;
     progress_line(k->progress, "snapshot saved: epoch %lld, step %lld → %s",
                   (long long)k->ordered.epoch + 1, (long long)k->ordered.step,
                   k->resume.o->snapshot_path);
     k->ordered.step = -1;
-    k->unsaved = false;
 }
 
 /* Only if the launcher meant to give memory, and the options want it. */
 static void tell_no_memory(struct keep *k)
 {
     const char *given = getenv("DDP_SNAPSHOT_MEMORY");
-    const char *why = ddp_keeper_no_memory(k->keeper);
+    const char *why = ddp_keeper_no_memory(k->resume.keeper);
     if (k->told_memory || *why == '\0' || given == NULL || *given == '\0' ||
         k->resume.o->memory_steps == 0)
         return;
@@ -132,37 +135,47 @@ static void tell_no_memory(struct keep *k)
                   why);
 }
 
-void keep_tell(struct keep *k)
+void keep_tell(struct keep *k, bool all_wrote)
 {
-    tell_saved(k);
+    if (all_wrote && k->ordered.step >= 0) {
+        tell_saved(k);
+        k->told_code = 0;
+    }
     tell_no_memory(k);
 }
 
-void keep_save(struct keep *k,
-               const struct train_place *next,
-               int64_t epoch,
-               bool to_disk)
+int keep_save(struct keep *k,
+              const struct train_place *next,
+              int64_t epoch,
+              bool to_disk,
+              struct ddp_error *err)
 {
-    struct ddp_error err;
-    int rc = resume_save(&k->resume, next, to_disk, &err);
-    tell_saved(k); /* what was before this one is on the disk now */
+    int rc = resume_save(&k->resume, next, to_disk, err);
+    if (rc != 0 && (err->code == DDP_ERR_CORRUPT || err->code == DDP_ERR_PEER))
+        return -1;
+    if (to_disk)
+        tell_saved(k); /* what was before this one is on the disk now */
     if (rc != 0)
-        tell_unsaved(k, &err);
+        tell_unsaved(k, err);
     if (!to_disk)
-        return;
+        return 0;
     k->ordered.epoch = epoch;
     k->ordered.step = next->step;
+    return 0;
 }
 
-void keep_settle(struct keep *k)
-{
-    ddp_keeper_settle(k->keeper);
-}
-
-void keep_finish(struct keep *k)
+void keep_finish(struct keep *k, struct ddp_comm *comm)
 {
     struct ddp_error err;
-    if (ddp_keeper_wait(k->keeper, &err) != 0)
+    int rc = ddp_keeper_wait(k->resume.keeper, &err);
+    if (rc != 0)
         tell_unsaved(k, &err);
-    tell_saved(k);
+    uint8_t unsaved = rc != 0 || keep_writes(k);
+    rc =
+        ddp_comm_all_reduce(comm, &unsaved, &unsaved, 1, DDP_U8, DDP_MAX, &err);
+    if (rc != 0)
+        tell_unsaved(k, &err);
+    k->unsaved = rc != 0 || unsaved;
+    if (!k->unsaved)
+        tell_saved(k);
 }

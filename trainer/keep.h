@@ -13,16 +13,15 @@
 #include "trainer/resume.h"
 
 struct keep {
-    struct resume resume; /* windows on all that a snapshot holds */
+    struct resume resume; /* windows on all that a snapshot holds; the keeper */
     struct progress *progress;
-    struct ddp_keeper *keeper;
     /* On its way to the disk; step -1: nothing is. */
     struct {
         int64_t epoch;
         int64_t step;
     } ordered;
-    bool unsaved;  /* the last attempt to save failed .. */
-    int told_code; /* .. with this error, of which a line was printed */
+    int told_code; /* of the failure of which a line was printed; 0: of none */
+    bool unsaved;  /* after keep_finish: the last save failed on some rank */
     bool told_memory;
 };
 
@@ -41,26 +40,25 @@ void keep_close(struct keep *k);
 int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err);
 
 /*
- * Saves `next`, the place to go on from, in the background; call it on all
- * ranks, libddp knows which of them has anything to do. `epoch` is the one that
- * a person has just seen. A full disk is told and does not end the training,
- * since there may be room again at the next attempt.
+ * Collective. Saves `next`, the place to go on from, in the background. `epoch`
+ * is the one that a person has just seen. A full disk is told and does not end
+ * the training, since there may be room again at the next attempt. Errors end
+ * it: CORRUPT (this rank has wrong bits), PEER (another one has, or died).
  */
-void keep_save(struct keep *k,
-               const struct train_place *next,
-               int64_t epoch,
-               bool to_disk);
+int keep_save(struct keep *k,
+              const struct train_place *next,
+              int64_t epoch,
+              bool to_disk,
+              struct ddp_error *err);
 
-/* Between the gradients and their sum: what was saved after the step before has
- * been copied meanwhile. From here on it may be changed, and no rank gets more
- * than one step ahead of what is held. */
-void keep_settle(struct keep *k);
+/* Whether this rank has not written its part of what was ordered last. */
+bool keep_writes(const struct keep *k);
 
-/* After each step: tells what has reached the disk, and whether there is no
- * memory. */
-void keep_tell(struct keep *k);
+/* After each step: tells what has reached the disk, if all ranks have written
+ * their parts, and whether there is no memory. */
+void keep_tell(struct keep *k, bool all_wrote);
 
-/* Waits until all that was ordered is on the disk, and tells so. */
-void keep_finish(struct keep *k);
+/* Collective. Waits until all that was ordered is on the disk, and tells so. */
+void keep_finish(struct keep *k, struct ddp_comm *comm);
 
 #endif

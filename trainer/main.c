@@ -11,7 +11,9 @@
  * step: gradients of the own B samples, one all-reduce that adds them up over
  * the W ranks, the same step of the optimizer on every rank. So parameters
  * start equal (rank 0 hands them out) and stay equal; after each epoch their
- * fingerprints are compared.
+ * fingerprints are compared. With --shard each rank takes the optimizer's step
+ * for a part of the parameters only, and has the state of that part alone; then
+ * the ranks hand each other what they moved.
  *
  * All ranks must take the same branches, or they wait for each other in
  * different collectives. If one rank learns something alone (it found a
@@ -113,31 +115,33 @@ static int finish(struct trainer *t, struct ddp_error *err)
 {
     if (train_compare(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
-    keep_finish(&t->keep);
+    keep_finish(&t->keep, t->comm);
     train_plot(t, true);
     if (t->world > 1) /* messages: ok, 2 or more */
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
     progress_line(&t->progress, "fingerprint %016llx of %zu parameters",
                   (unsigned long long)train_fingerprint(t), t->model.P);
-    if (t->keep.unsaved)
-        return fail_set(err, DDP_ERR_IO,
-                        "training is done, but the last snapshot was not saved "
-                        "to %.200s",
-                        t->o.snapshot_path);
-    return 0;
+    if (!t->keep.unsaved)
+        return 0;
+    (void)fail_set(err, DDP_ERR_IO,
+                   "training is done, but the last snapshot was not saved to "
+                   "%.200s",
+                   t->o.snapshot_path);
+    return peers_fail_alike(t);
 }
 
 static void tell_start(struct trainer *t)
 {
     progress_line(&t->progress,
                   "training %s: %zu parameters, %zu sample%s, %d rank%s x "
-                  "batch %lld, %s, learning rate %g, seed %lld",
+                  "batch %lld, %s%s, learning rate %g, seed %lld",
                   t->o.spec->name, t->model.P, t->data.train.N,
                   t->data.train.N == 1 ? "" : "s", t->world,
                   t->world == 1 ? "" : "s", (long long)t->o.batch_size,
-                  optim_name(t->optim.kind), (double)t->o.lr,
-                  (long long)t->o.seed);
+                  optim_name(t->optim.kind),
+                  t->o.shard ? " with a part of its state on each rank" : "",
+                  (double)t->o.lr, (long long)t->o.seed);
     if (t->dev->gpu)
         progress_line(&t->progress, "on %s%s", t->dev->name,
                       t->nccl != NULL ? ", gradients added up by NCCL"
@@ -184,7 +188,7 @@ static int run(struct trainer *t, struct ddp_error *err)
         return -1;
     if (!t->stopped)
         return finish(t, err);
-    keep_finish(&t->keep);
+    keep_finish(&t->keep, t->comm);
     train_plot(t, true);
     bool saved = keep_saves(&t->o) && !t->keep.unsaved;
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),

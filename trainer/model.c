@@ -161,16 +161,6 @@ static size_t patches_of(const struct layer *l)
     return l->kind == LAYER_CONV ? l->O / l->K * OPS_PATCH * l->C : 0;
 }
 
-/* Floats of the layer's windows, as place_windows lays them out: each output
- * and each patch also has a derivative. */
-static size_t floats_of(const struct model *m, const struct layer *l)
-{
-    size_t n = 2 * m->batch_max * (l->O + patches_of(l));
-    if (l->kind == LAYER_NORM)
-        n += m->batch_max * l->O + l->C;
-    return n;
-}
-
 static float *take(float **next, size_t n)
 {
     float *p = *next;
@@ -201,8 +191,8 @@ static void place_windows(struct model *m)
     }
 }
 
-/* What only a model on a GPU needs. */
-static bool make_host(struct model *m)
+/* What only a model on a GPU needs. `spare`: floats of parts behind P. */
+static bool make_host(struct model *m, size_t spare)
 {
     m->host = m->params;
     if (!m->dev->gpu)
@@ -210,29 +200,33 @@ static bool make_host(struct model *m)
     m->x = m->dev->alloc(m->batch_max * m->F * sizeof(*m->x));
     m->y = m->dev->alloc(m->batch_max * m->O * sizeof(*m->y));
     m->labels = m->dev->alloc(m->batch_max);
-    m->host = calloc(m->P + m->S + MODEL_TAIL, sizeof(*m->host));
+    m->host = calloc(m->P + m->S + MODEL_TAIL + spare, sizeof(*m->host));
     return m->x != NULL && m->y != NULL && m->labels != NULL && m->host != NULL;
 }
 
 /* All memory of the model. `weight` is for the largest convolution. */
-static int make_room(struct model *m, struct ddp_error *err)
+static int make_room(struct model *m, size_t parts, struct ddp_error *err)
 {
-    size_t floats = 0, bytes = 1, weight = 1;
+    size_t floats = 0, bytes = 1, weight = 1, spare = parts * m->part - m->P;
     for (size_t i = 0; i < m->layers; i++) {
         const struct layer *l = &m->layer[i];
-        floats += floats_of(m, l);
+        /* As place_windows lays them out: each output and each patch also has
+         * a derivative. */
+        floats += 2 * m->batch_max * (l->O + patches_of(l));
+        if (l->kind == LAYER_NORM)
+            floats += m->batch_max * l->O + l->C;
         bytes += l->kind == LAYER_POOL ? m->batch_max * l->O : 0;
         if (l->kind == LAYER_CONV && 2 * l->K * l->C * OPS_PATCH > weight)
             weight = 2 * l->K * l->C * OPS_PATCH;
     }
     void *(*alloc)(size_t) = m->dev->alloc;
-    m->params = alloc((m->P + m->S) * sizeof(*m->params));
+    m->params = alloc((m->P + m->S + spare) * sizeof(*m->params));
     m->grads = alloc((m->P + m->S + MODEL_TAIL) * sizeof(*m->grads));
     m->room = alloc(floats * sizeof(*m->room));
     m->weight = alloc(weight * sizeof(*m->weight));
     m->which = alloc(bytes);
     if (m->params == NULL || m->grads == NULL || m->room == NULL ||
-        m->weight == NULL || m->which == NULL || !make_host(m))
+        m->weight == NULL || m->which == NULL || !make_host(m, spare))
         return fail_sys(err, DDP_ERR_NOMEM, "no memory for %zu parameters",
                         m->P);
     place_windows(m);
@@ -246,6 +240,7 @@ int model_init(struct model *m,
                size_t O,
                size_t hidden,
                size_t batch_max,
+               size_t parts,
                struct ddp_error *err)
 {
     *m = (struct model){
@@ -266,7 +261,8 @@ int model_init(struct model *m,
     }
     add_linear(m, spec->hidden > 0 ? 2 : 1, width, O);
     place_stats(m);
-    if (make_room(m, err) == 0)
+    m->part = (m->P + parts - 1) / parts;
+    if (make_room(m, parts, err) == 0)
         return 0;
     model_free(m);
     return -1;

@@ -36,7 +36,7 @@
  * Floats behind the gradients that belong to the caller: what all ranks have
  * to add up each step can ride along in the same all-reduce.
  */
-#define MODEL_TAIL 4
+#define MODEL_TAIL 5
 
 enum model_data {
     MODEL_IMAGES, /* IDX files, cross-entropy */
@@ -109,14 +109,18 @@ struct model {
     size_t tensors;
     size_t P;
     size_t S;
-    float *params;  /* (P + S): the running statistics lie behind */
+    size_t part;    /* parameters in each of `parts` equal parts; the last ones
+                     * may end behind P */
+    float *params;  /* (P + S): the running statistics lie behind; with room for
+                     * all parts */
     float *grads;   /* (P + S + MODEL_TAIL): behind them the batch's own */
     float *room;    /* all activations and their derivatives, one block */
     float *weight;  /* a convolution's weight, transposed; then its gradient */
     uint8_t *which; /* of all max-pools */
 
     /* On a GPU: the batch, and room in the program's memory for parameters or
-     * gradients (P + S + MODEL_TAIL); on the CPU `host` is `params`. */
+     * gradients (P + S + MODEL_TAIL), and for all parts; on the CPU `host` is
+     * `params`. */
     float *x;        /* (batch_max,F) */
     uint8_t *labels; /* (batch_max) */
     float *y;        /* (batch_max,O) */
@@ -125,9 +129,10 @@ struct model {
 
 /*
  * Builds the model of `spec` for samples of F features and O outputs, with
- * `hidden` in place of the row's width, in batches of at most batch_max.
- * Parameters are zero. Errors: DDP_ERR_NOMEM, DDP_ERR_USAGE (the samples are no
- * square images, or too small ones, for convolutions); `m` is empty then.
+ * `hidden` in place of the row's width, in batches of at most batch_max. The
+ * parameters can be gathered in so many `parts`. Parameters are zero. Errors:
+ * DDP_ERR_NOMEM, DDP_ERR_USAGE (the samples are no square images, or too small
+ * ones, for convolutions); `m` is empty then.
  */
 int model_init(struct model *m,
                const struct device *dev,
@@ -136,6 +141,7 @@ int model_init(struct model *m,
                size_t O,
                size_t hidden,
                size_t batch_max,
+               size_t parts,
                struct ddp_error *err);
 void model_free(struct model *m);
 

@@ -21,7 +21,7 @@
 /* clang-format off */
 enum { /* above all letters, so that getopt_long cannot confuse them */
     MODEL = 256, DATA, TRAIN_SAMPLES, HIDDEN, BATCH_SIZE, LR, DEVICE, COMM,
-    SEED, SNAPSHOT_PATH, KEEP, SAVE_STEPS, MEMORY_STEPS, PLOT, SAMPLES_TAKEN,
+    SEED, SHARD, SNAPSHOT_PATH, KEEP, SAVE_STEPS, MEMORY_STEPS, PLOT, SAMPLES_TAKEN,
     HELP, VERSION
 };
 
@@ -39,6 +39,7 @@ static const struct option longs[] = {
     {"device",        required_argument, NULL, DEVICE},
     {"comm",          required_argument, NULL, COMM},
     {"seed",          required_argument, NULL, SEED},
+    {"shard",         no_argument,       NULL, SHARD},
     {"snapshot_path", required_argument, NULL, SNAPSHOT_PATH},
     {"snapshot-path", required_argument, NULL, SNAPSHOT_PATH},
     {"keep",          required_argument, NULL, KEEP},
@@ -81,6 +82,8 @@ static const char help[] =
     "  --comm=NAME            how gradients are summed: auto, tcp or nccl\n"
     "                         (default: auto)\n"
     "  --seed=N               of all random numbers (default: 1)\n"
+    "  --shard                a part of the optimizer's state on each rank,\n"
+    "                         not all of it on all\n"
     "  --snapshot_path=FOLDER folder for snapshots (default: snapshots)\n"
     "  --keep=N               keep the newest N snapshots (default: 2)\n"
     "  --save_steps=N         also save after every N steps, 0: never\n"
@@ -185,6 +188,7 @@ set(struct options *o, int option, const char *arg, struct ddp_error *e)
     case DEVICE:        return read_word(&o->device, arg, devices, e);
     case COMM:          return read_word(&o->comm, arg, comms, e);
     case SEED:          return read_int(&o->seed, arg, 0, INT32_MAX, e);
+    case SHARD:         o->shard = true; return 0;
     case SNAPSHOT_PATH: return read_path(&o->snapshot_path, arg, e);
     case KEEP:          return read_int(&o->keep, arg, 1, 1000, e);
     case SAVE_STEPS:    return read_int(&o->save_steps, arg, 0, STEPS_MAX, e);
@@ -255,6 +259,11 @@ static int settle(struct options *o, struct ddp_error *err)
                         "--data cannot be used with --model=%s, which makes "
                         "its own samples",
                         m->name);
+    if (o->shard && optim_state_name(m->optim, 0) == NULL)
+        return fail_set(err, DDP_ERR_USAGE,
+                        "--shard cannot be used with --model=%s, whose "
+                        "optimizer (%s) has no state to share out",
+                        m->name, optim_name(m->optim));
     o->data = o->data == NULL ? DATA_DIR_DEFAULT : o->data;
     o->hidden = o->hidden == 0 ? (int64_t)m->hidden : o->hidden;
     o->batch_size = o->batch_size == 0 ? (int64_t)m->batch_size : o->batch_size;

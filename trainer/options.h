@@ -39,6 +39,7 @@ struct options {
     int device; /* enum options_device */
     int comm;   /* enum options_comm */
     int64_t seed;
+    bool shard; /* each rank has a part of the optimizer's state */
 
     const char *snapshot_path;
     int64_t keep;

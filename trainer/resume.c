@@ -1,16 +1,18 @@
 /*
- * trainer/resume: tensors by name and pairs of text, which are all that a
- * snapshot knows.
+ * trainer/resume: pieces of tensors by name and pairs of text, which are all
+ * that a snapshot knows. Parameters are whole on each rank; with --shard a rank
+ * has pieces of the optimizer's states, without it they are whole too. So a
+ * snapshot is the same in both forms, and each goes on from the other's.
  *
- * Legend:  P  parameters in all
+ * Legend:  P  parameters that this rank's optimizer moves
  *          S  running statistics in all
  *
  * Failure modes of a load. There is no snapshot: NOINPUT, and the caller starts
- * afresh. Its tensors have other names or shapes: another model wrote it
- * (USAGE). Its pairs name another model, optimizer, seed or number of samples:
- * to go on would train something else without a sign (CONFLICT). Its pairs make
- * no sense: another program wrote it (CORRUPT). Another world or batch size is
- * none: the position counts samples of all ranks.
+ * afresh. Its tensors have other names or shapes, or its pairs name another
+ * model, optimizer, seed or number of samples: to go on would train something
+ * else without a sign (CONFLICT). Its pairs make no sense: another program
+ * wrote it (CORRUPT). Another world or batch size is none: the position counts
+ * samples of all ranks.
  */
 #include "trainer/resume.h"
 
@@ -19,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trainer/cut.h"
 #include "trainer/ops/fail.h"
 
 #define REMEDY "move the folder away or give another --snapshot_path"
@@ -57,48 +60,64 @@ static const char *const key_names[KEY_COUNT] = {
     [KEY_OPTIMIZER] = "optimizer",
 };
 
-/* All tensors of a snapshot by name: "fc1.weight" as PyTorch calls it, and
- * "exp_avg.fc1.weight" of the optimizer. */
+#define NAMES_MAX  (MODEL_TENSORS_MAX * (1 + OPTIM_STATES))
+#define PIECES_MAX (NAMES_MAX + OPTIM_STATES * 2 * CUT_MAX(MODEL_DIMS_MAX))
+
+/* This rank's pieces of a snapshot: of "fc1.weight" as PyTorch calls it, and of
+ * "exp_avg.fc1.weight" of the optimizer. A part of the parameters begins within
+ * one tensor and ends within another one. */
 struct windows {
-    struct ddp_tensor tensor[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)];
-    char name[MODEL_TENSORS_MAX * (1 + OPTIM_STATES)][2 * MODEL_NAME_SIZE];
+    struct ddp_piece piece[PIECES_MAX];
+    bool asked[PIECES_MAX]; /* a load found this one */
     size_t count;
+    char name[NAMES_MAX][2 * MODEL_NAME_SIZE];
+    size_t names;
 };
 
+/* `from` (n): what stands for parameters and statistics from `first` on. */
 static void add_windows(struct windows *w,
                         const struct model *m,
                         const char *prefix,
-                        float *from)
+                        float *from,
+                        size_t first,
+                        size_t n)
 {
     for (size_t i = 0; i < m->tensors; i++) {
         const struct tensor *t = &m->tensor[i];
         if (t->state && prefix[0] != '\0')
             continue; /* the optimizer has none of it */
-        size_t n = w->count++;
-        (void)snprintf(w->name[n], sizeof(w->name[n]), "%s%s%s", prefix,
+        char *name = w->name[w->names++];
+        (void)snprintf(name, sizeof(w->name[0]), "%s%s%s", prefix,
                        prefix[0] != '\0' ? "." : "", t->name);
-        w->tensor[n] = (struct ddp_tensor){
-            .name = w->name[n],
-            .dtype = DDP_F32,
-            .dims = (int)t->dims,
-            .data = from + t->offset,
-        };
+        struct ddp_tensor whole = {
+            .name = name, .dtype = DDP_F32, .dims = (int)t->dims};
         for (size_t k = 0; k < t->dims; k++)
-            w->tensor[n].shape[k] = t->shape[k];
+            whole.shape[k] = t->shape[k];
+        size_t end = t->offset + ddp_tensor_len(&whole) / sizeof(*from);
+        size_t begin = t->offset > first ? t->offset : first;
+        end = end < first + n ? end : first + n;
+        if (begin >= end)
+            continue;
+        whole.data = from + (begin - first);
+        w->count += cut_pieces(&whole, begin - t->offset, end - t->offset,
+                               &w->piece[w->count]);
     }
 }
 
-/* On `params` (P + S) and the optimizer's states (P). */
+/* On all of the model's parameters and statistics, and the optimizer's states
+ * (P). */
 static void open_windows(struct windows *w,
                          const struct resume *r,
                          float *params,
                          float *const state[OPTIM_STATES])
 {
-    enum optim_kind kind = r->optim->kind;
-    w->count = 0;
-    add_windows(w, r->model, "", params);
-    for (size_t i = 0; optim_state_name(kind, i) != NULL; i++)
-        add_windows(w, r->model, optim_state_name(kind, i), state[i]);
+    const struct model *m = r->model;
+    const struct optim *o = r->optim;
+    *w = (struct windows){.count = 0};
+    add_windows(w, m, "", params, 0, m->P + m->S);
+    for (size_t i = 0; optim_state_name(o->kind, i) != NULL; i++)
+        add_windows(w, m, optim_state_name(o->kind, i), state[i], o->first,
+                    o->P);
 }
 
 /* -- save ------------------------------------------------------------------ */
@@ -139,8 +158,8 @@ int resume_save(const struct resume *r,
     struct windows w;
     fill_keys(kv, r, next);
     open_windows(&w, r, r->model->params, r->optim->state);
-    return ddp_keeper_save(r->keeper, next->step, w.tensor, w.count, kv,
-                           KEY_COUNT, to_disk, err);
+    return ddp_keeper_save_pieces(r->keeper, next->step, w.piece, w.count, kv,
+                                  KEY_COUNT, to_disk, err);
 }
 
 /* -- load ------------------------------------------------------------------ */
@@ -208,6 +227,43 @@ static int read_keys(const struct resume *r,
     return 0;
 }
 
+/* The i-th of this rank's pieces of a tensor that is in the snapshot; one of
+ * another shape has none. */
+static bool want_piece(void *ctx,
+                       const struct ddp_tensor *whole,
+                       size_t i,
+                       struct ddp_piece *want)
+{
+    struct windows *w = ctx;
+    size_t len = (size_t)whole->dims * sizeof(whole->shape[0]);
+    for (size_t n = 0; n < w->count; n++) {
+        const struct ddp_piece *p = &w->piece[n];
+        if (strcmp(p->local.name, whole->name) != 0 ||
+            whole->dtype != DDP_F32 || p->local.dims != whole->dims ||
+            memcmp(p->whole, whole->shape, len) != 0 || i-- > 0)
+            continue;
+        *want = *p;
+        return w->asked[n] = true;
+    }
+    return false;
+}
+
+/* What was loaded has all that this rank wants; else another model wrote it. */
+static int check_asked(const struct resume *r,
+                       const struct windows *w,
+                       struct ddp_error *err)
+{
+    for (size_t n = 0; n < w->count; n++)
+        if (!w->asked[n])
+            return fail_set(err, DDP_ERR_CONFLICT,
+                            "%.200s has no snapshot with tensor '%.80s' of the "
+                            "shape that it has here; if it is of another "
+                            "--model or --hidden, %s",
+                            r->o->snapshot_path, w->piece[n].local.name,
+                            REMEDY);
+    return 0;
+}
+
 static int load(const struct resume *r,
                 float *const state[OPTIM_STATES],
                 struct train_place *at,
@@ -219,19 +275,15 @@ static int load(const struct resume *r,
     for (int i = 0; i < KEY_COUNT; i++)
         kv[i].key = key_names[i];
     open_windows(&w, r, r->model->host, state);
-    if (ddp_keeper_load(r->keeper, w.tensor, w.count, kv, KEY_COUNT,
-                        &found->kept, err) == 0)
-        return read_keys(r, kv, at, found, err);
-    if (err->code != DDP_ERR_USAGE && err->code != DDP_ERR_CORRUPT)
-        return -1;
-    size_t n = strlen(err->text);
-    (void)snprintf(err->text + n, sizeof(err->text) - n, "; %s%s",
-                   err->code == DDP_ERR_USAGE
-                       ? "if it is of another --model or --hidden, "
-                       : "to start afresh, ",
-                   REMEDY);
-    if (err->code == DDP_ERR_USAGE) /* as in refuse_other_run */
-        err->code = DDP_ERR_CONFLICT;
+    if (ddp_keeper_load_pieces(r->keeper, want_piece, &w, kv, KEY_COUNT,
+                               &found->kept, err) == 0)
+        return check_asked(r, &w, err) == 0 ? read_keys(r, kv, at, found, err)
+                                            : -1;
+    if (err->code == DDP_ERR_CORRUPT) {
+        size_t n = strlen(err->text);
+        (void)snprintf(err->text + n, sizeof(err->text) - n,
+                       "; to start afresh, %s", REMEDY);
+    }
     return -1;
 }
 

@@ -74,6 +74,20 @@ static int make_batch(struct trainer *t, struct ddp_error *err)
     return 0;
 }
 
+/* With --shard the optimizer has this rank's part of the parameters; the last
+ * parts may be shorter or empty. */
+static int make_optim(struct trainer *t, struct ddp_error *err)
+{
+    const struct model *m = &t->model;
+    struct optim *o = &t->optim;
+    size_t first = t->o.shard ? (size_t)t->rank * m->part : 0;
+    if (optim_init(o, t->dev, t->o.spec->optim, t->o.lr, m->part, err) != 0)
+        return -1;
+    o->first = first < m->P ? first : m->P;
+    o->P = o->P < m->P - o->first ? o->P : m->P - o->first;
+    return 0;
+}
+
 /* The model and its optimizer. The seed gives all ranks the same first
  * parameters; on a fresh start rank 0 hands its own out nevertheless (main), so
  * that nothing depends on that. */
@@ -95,9 +109,9 @@ static int make_model(struct trainer *t, struct ddp_error *err)
                       "install cuBLAS, or put its folder into "
                       "LD_LIBRARY_PATH");
     if (model_init(&t->model, t->dev, spec, s->F, outputs, (size_t)t->o.hidden,
-                   (size_t)t->o.batch_size, err) != 0 ||
-        optim_init(&t->optim, t->dev, spec->optim, t->o.lr, t->model.P, err) !=
-            0)
+                   (size_t)t->o.batch_size, t->o.shard ? (size_t)t->world : 1,
+                   err) != 0 ||
+        make_optim(t, err) != 0)
         return -1;
     model_randomize(&t->model, (uint64_t)t->o.seed);
     return 0;
@@ -152,6 +166,7 @@ int setup_compare(struct trainer *t, struct ddp_error *err)
         {"--seed", t->o.seed},
         {"--device (cpu or cuda)", t->dev->gpu},
         {"--comm", t->o.comm},
+        {"--shard", t->o.shard},
         {"--batch_size", t->o.batch_size},
         {"--hidden", t->o.hidden},
         {"--train_samples", (int64_t)s->N},

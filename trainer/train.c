@@ -4,6 +4,10 @@
  *     gather the batch ─► forward, backward ─► gradients and tail into one
  * array ─► all-reduce ─► optimizer, running statistics ─► save
  *
+ * With --shard a rank's optimizer moves its part of the parameters, and an
+ * all-gather comes behind. The gradients are all-reduced nevertheless, not
+ * reduce-scattered: so they have the bits that they have without --shard.
+ *
  * Legend:  B  samples of this rank in one step, the same on all ranks
  *          P  parameters in all
  *          S  running statistics in all
@@ -31,7 +35,8 @@ enum tail {
     TAIL_LOSS,
     TAIL_CORRECT,
     TAIL_SEEN,
-    TAIL_STOP, /* more than 0: some rank was asked to stop */
+    TAIL_STOP,   /* more than 0: some rank was asked to stop */
+    TAIL_WRITES, /* ranks whose part of the last snapshot is not on the disk */
     TAIL_COUNT
 };
 _Static_assert(TAIL_COUNT <= MODEL_TAIL, "the model leaves room for the tail");
@@ -81,14 +86,6 @@ static void open_plot(struct trainer *t)
                   ddp_round(t->ddp), &err) == 0)
         return;
     fprintf(stderr, "ddptrain: %s\n", err.text);
-}
-
-static int open_taken(struct trainer *t, struct ddp_error *err)
-{
-    if (t->o.samples_taken == NULL)
-        return 0;
-    return taken_open(&t->taken, t->o.samples_taken, t->rank, ddp_round(t->ddp),
-                      (size_t)t->o.batch_size, err);
 }
 
 /* What cannot be noted is told once and ends nothing. */
@@ -144,6 +141,27 @@ static int sum_grads(struct trainer *t, struct ddp_error *err)
     return 0;
 }
 
+/* With --shard: each rank has moved its part of the parameters, and gets those
+ * of the others. The last part may reach into the running statistics, which are
+ * the same on all ranks. */
+static int gather_params(struct trainer *t, struct ddp_error *err)
+{
+    struct model *m = &t->model;
+    bool through_host = t->nccl == NULL; /* on the CPU nothing is copied */
+    float *params = through_host ? m->host : m->params;
+    if (!t->o.shard || t->world == 1)
+        return 0;
+    if (through_host)
+        model_pull(m);
+    if (ddp_comm_all_gather(t->nccl != NULL ? t->nccl : t->comm,
+                            params + (size_t)t->rank * m->part, params, m->part,
+                            DDP_F32, err) != 0)
+        return peers_lost(t, err);
+    if (through_host)
+        model_push(m);
+    return 0;
+}
+
 /* A step is done; `tail` is the sum over all ranks. */
 static void advance(struct trainer *t, const float tail[MODEL_TAIL])
 {
@@ -153,6 +171,7 @@ static void advance(struct trainer *t, const float tail[MODEL_TAIL])
     t->at.correct += (int64_t)tail[TAIL_CORRECT];
     t->at.seen += (int64_t)tail[TAIL_SEEN];
     t->stopped = tail[TAIL_STOP] > 0.0f;
+    t->all_wrote = tail[TAIL_WRITES] <= 0.0f;
     plot_add(&t->plot, t->at.step, (double)tail[TAIL_LOSS],
              (int64_t)tail[TAIL_CORRECT], (int64_t)tail[TAIL_SEEN]);
     ddp_beat(t->ddp, t->at.step);
@@ -176,11 +195,13 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
     tail[TAIL_CORRECT] = (float)s.correct;
     tail[TAIL_SEEN] = (float)B;
     tail[TAIL_STOP] = ddp_should_stop(t->ddp) != DDP_STOP_NO ? 1.0f : 0.0f;
+    tail[TAIL_WRITES] = keep_writes(&t->keep) ? 1.0f : 0.0f;
 
     t->dev->put(behind, tail, sizeof(tail));
     /* The snapshot of the step before was copied meanwhile; the optimizer may
-     * change its source from here on. */
-    keep_settle(&t->keep);
+     * change its source from here on, and no rank gets more than one step ahead
+     * of what is held. */
+    ddp_keeper_settle(t->keep.resume.keeper);
     note_samples(t, B);
     if (sum_grads(t, err) != 0)
         return -1;
@@ -198,7 +219,7 @@ static int take_step(struct trainer *t, size_t B, struct ddp_error *err)
     model_update_stats(m);
     /* A kernel that was not launched leaves parameters of the step before: no
      * snapshot may call them those of this one. */
-    if (t->dev->noted(err) != 0)
+    if (t->dev->noted(err) != 0 || gather_params(t, err) != 0)
         return -1;
     advance(t, tail);
     return 0;
@@ -216,7 +237,7 @@ static bool saves_at_end(const struct trainer *t)
 }
 
 /* After each step. Behind an epoch's last one, the save at its end will do. */
-static void save_between(struct trainer *t)
+static int save_between(struct trainer *t, struct ddp_error *err)
 {
     bool disk = t->o.save_steps > 0 && t->at.step % t->o.save_steps == 0;
     bool memory = t->o.memory_steps > 0 && t->at.step % t->o.memory_steps == 0;
@@ -224,9 +245,12 @@ static void save_between(struct trainer *t)
         disk = keep_saves(&t->o);
     else if (ddp_sampler_left(t->sampler) == 0 && saves_at_end(t))
         disk = memory = false;
-    if (disk || memory)
-        keep_save(&t->keep, &t->at, t->at.epoch, disk);
-    keep_tell(&t->keep);
+    keep_tell(&t->keep, t->all_wrote);
+    if (!disk && !memory)
+        return 0;
+    return keep_save(&t->keep, &t->at, t->at.epoch, disk, err) == 0
+               ? 0
+               : peers_lost(t, err);
 }
 
 static void tell_epoch(struct trainer *t)
@@ -252,8 +276,9 @@ static int end_epoch(struct trainer *t, struct ddp_error *err)
     train_plot(t, false);
     if (train_compare(t, err) != 0)
         return -1;
-    if (saves_at_end(t))
-        keep_save(&t->keep, &next, t->at.epoch, true);
+    if (saves_at_end(t) &&
+        keep_save(&t->keep, &next, t->at.epoch, true, err) != 0)
+        return peers_lost(t, err);
     t->at = next;
     return 0;
 }
@@ -262,7 +287,9 @@ int train(struct trainer *t, struct ddp_error *err)
 {
     size_t max = (size_t)t->o.batch_size;
     open_plot(t);
-    if (open_taken(t, err) != 0)
+    if (t->o.samples_taken != NULL &&
+        taken_open(&t->taken, t->o.samples_taken, t->rank, ddp_round(t->ddp),
+                   max, err) != 0)
         return -1;
     while (t->at.epoch < t->o.total_epochs) {
         if (ddp_sampler_seek(t->sampler, t->at.epoch, t->at.position, err) != 0)
@@ -270,9 +297,8 @@ int train(struct trainer *t, struct ddp_error *err)
         progress_start(&t->progress);
         size_t B;
         while ((B = ddp_sampler_next(t->sampler, t->index, max)) > 0) {
-            if (take_step(t, B, err) != 0)
+            if (take_step(t, B, err) != 0 || save_between(t, err) != 0)
                 return -1;
-            save_between(t);
             if (t->stopped)
                 return 0;
         }

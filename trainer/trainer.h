@@ -47,6 +47,8 @@ struct trainer {
     struct plot plot;
     struct taken taken; /* of --samples_taken */
     bool stopped;       /* left at the end of a step because it was asked to */
+    bool all_wrote;     /* the last snapshot to the disk, when the last step's
+                         * gradients were summed */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * worker_rt/beat: the way out (this worker is alive) and the way in (it should
- * stop).
+ * worker_rt/beat: the way out (this worker is alive, how well its state is
+ * kept, how long its own part of a step takes) and the way in (it should stop).
  */
 #include <errno.h>
 #include <signal.h>
@@ -8,15 +8,33 @@
 #include <unistd.h>
 
 #include "rendezvous/base/signals_name.h"
+#include "worker_rt/own_part.h"
 #include "worker_rt/rt.h"
 
 #define BEAT_EVERY_US (100 * MONO_MS)
+
+/* Two lines in one write, each of one width. */
+static void tell_own_part(const struct ddp *d, const struct own_part *own)
+{
+    char lines[2 * PROGRESS_LINE] = "";
+    int64_t mean_us, noise_us;
+    if (!own_part_usual(own, &mean_us, &noise_us))
+        return;
+    (void)snprintf(lines, PROGRESS_LINE, PROGRESS_OWN " %20lld\n", /* fits */
+                   (long long)mean_us);
+    (void)snprintf(lines + PROGRESS_LINE, PROGRESS_LINE, /* fits */
+                   PROGRESS_NOISE " %20lld\n", (long long)noise_us);
+    if (pwrite(d->progress_fd, lines, sizeof(lines), PROGRESS_OWN_AT) < 0)
+        errno = 0; /* as a beat that cannot be written */
+}
 
 void ddp_beat(struct ddp *d, int64_t step)
 {
     if (d->progress_fd < 0)
         return;
     int64_t now_us = mono_now_us();
+    struct own_part *own = own_part_here();
+    own_part_step(own, step, now_us);
     int64_t due_us = atomic_load(&d->beat_due);
     if (now_us < due_us || !atomic_compare_exchange_strong(
                                &d->beat_due, &due_us, now_us + BEAT_EVERY_US))
@@ -27,6 +45,30 @@ void ddp_beat(struct ddp *d, int64_t step)
     int len = snprintf(line, sizeof(line), "%20lld\n", (long long)step);
     if (len > 0 && pwrite(d->progress_fd, line, (size_t)len, 0) < 0)
         errno = 0;
+    tell_own_part(d, own);
+}
+
+static void
+tell(const struct ddp *d, off_t at, const char *word, int64_t number)
+{
+    char line[40];
+    int len =
+        snprintf(line, sizeof(line), "%s %20lld\n", word, (long long)number);
+    if (d->progress_fd >= 0 && len > 0 &&
+        pwrite(d->progress_fd, line, (size_t)len, at) < 0)
+        errno = 0; /* as a beat that cannot be written */
+}
+
+void rt_tell_mirrored(const struct ddp *d, int64_t step)
+{
+    ddp_assert(step >= -1);
+    tell(d, PROGRESS_MIRRORED_AT, PROGRESS_MIRRORED, step);
+}
+
+void rt_tell_barren(const struct ddp *d, int64_t launches)
+{
+    if (launches >= 0)
+        tell(d, PROGRESS_BARREN_AT, PROGRESS_BARREN, launches);
 }
 
 /* One for the process, as signals are; lock-free, so a handler may write it. */

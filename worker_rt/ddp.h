@@ -41,20 +41,20 @@ extern "C" {
 
 /* The version of this header. */
 #define DDP_VERSION_MAJOR 0
-#define DDP_VERSION_MINOR 2
+#define DDP_VERSION_MINOR 3
 #define DDP_VERSION_PATCH 0
 #define DDP_VERSION                                                            \
     (DDP_VERSION_MAJOR * 10000 + DDP_VERSION_MINOR * 100 + DDP_VERSION_PATCH)
 
 /* That of the library which is loaded, as a number like DDP_VERSION and, in
- * `*text` (may be NULL), as "0.2.0". A library runs programs that were built
+ * `*text` (may be NULL), as "0.3.0". A library runs programs that were built
  * for it or an older one with the same number behind libddp.so. */
 DDP_API int ddp_version(const char **text);
 
 /*
  * Structs that may grow in later versions begin with their size: set it to
  * sizeof of the struct, so that members which this program does not know, or
- * the library does not, are left alone. 0 means the struct of version 0.2.0,
+ * the library does not, are left alone. 0 means the struct of version 0.3.0,
  * the oldest: initialise such a struct, at least with zeros.
  */
 
@@ -70,7 +70,7 @@ enum ddp_status {
     DDP_ERR_USAGE = 2,        /* an argument or a variable is wrong */
     DDP_ERR_CONFLICT = 65,    /* the ranks of one job disagree */
     DDP_ERR_NOINPUT = 66,     /* a file is missing or cannot be read */
-    DDP_ERR_CORRUPT = 67,     /* a file is damaged */
+    DDP_ERR_CORRUPT = 67,     /* a file, or this rank's state, is damaged */
     DDP_ERR_UNREACHABLE = 69, /* the store cannot be reached */
     DDP_ERR_BUG = 70,         /* a bug of libddp */
     DDP_ERR_NOMEM = 71,       /* memory or descriptors ran out */
@@ -97,9 +97,10 @@ struct ddp;
  * Reads the place of this process from the environment that ddprun (or
  * torchrun) gave it: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
  * GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
- * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_PROGRESS_FILE,
- * DDP_STOP_FILE, DDP_SNAPSHOT_MEMORY. If none of the first five is set, there
- * is no launcher, and the world has one rank. Does not connect yet.
+ * TORCHELASTIC_RUN_ID, DDP_INSTANCE, DDP_ROUND, DDP_ROUND_KEY,
+ * DDP_PROGRESS_FILE, DDP_STOP_FILE, DDP_SNAPSHOT_MEMORY. If none of the first
+ * five is set, there is no launcher, and the world has one rank. Does not
+ * connect yet.
  *
  * Returns a handle that the caller frees with ddp_free, or NULL: USAGE (a
  * variable is missing or has a bad value; the text names it), CONFIG (the
@@ -123,6 +124,13 @@ DDP_API int64_t ddp_round(const struct ddp *d); /* from 1; 0 if alone */
  * the launcher gave none; then the run id is "none". */
 DDP_API const char *ddp_instance(const struct ddp *d);
 DDP_API const char *ddp_run_id(const struct ddp *d);
+
+/*
+ * "", or a line without a full stop: how many connections to this rank were
+ * turned away, since no rank of its round made them, and what the first of them
+ * was. They got nothing. It lives until the next call.
+ */
+DDP_API const char *ddp_strangers(struct ddp *d);
 
 /* -- the store ------------------------------------------------------------- */
 
@@ -319,8 +327,9 @@ DDP_API size_t ddp_dtype_size(enum ddp_dtype dtype);
 /* -- progress, and requests to stop ---------------------------------------- */
 
 /* Tells the launcher that this worker makes progress (ddprun's
- * --hang_timeout). Cheap: writes at most ten times a second, and nothing if the
- * launcher does not listen. */
+ * --hang_timeout), and how much of a step it does not wait for other ranks, as
+ * far as the calling thread waits in collectives of libddp. Cheap: writes at
+ * most ten times a second, and nothing if the launcher does not listen. */
 DDP_API void ddp_beat(struct ddp *d, int64_t step);
 
 /* More reasons come with later versions: test for != DDP_STOP_NO. */

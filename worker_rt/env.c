@@ -85,14 +85,19 @@ static int read_ranks(struct ddp *d, struct ddp_err *err)
     return small("GROUP_RANK", 0, d->world - 1, 0, &d->group_rank, err);
 }
 
+static bool is_id(const char *text)
+{
+    return strlen(text) == RNG_ID_LEN &&
+           strspn(text, "0123456789abcdef") == RNG_ID_LEN;
+}
+
 static int read_instance(struct ddp *d, struct ddp_err *err)
 {
     const char *text = getenv("DDP_INSTANCE");
     memset(d->instance, '0', RNG_ID_LEN);
     if (text == NULL)
         return 0;
-    if (strlen(text) != RNG_ID_LEN ||
-        strspn(text, "0123456789abcdef") != RNG_ID_LEN)
+    if (!is_id(text))
         return ddp_err_set(err, DDP_E_USAGE, /* messages: ok, it is 32 */
                            "DDP_INSTANCE=%.64s: must be %d hexadecimal "
                            "digits (0-9, a-f)",
@@ -126,6 +131,29 @@ static int read_epoch(struct ddp *d, struct ddp_err *err)
     return 0;
 }
 
+static uint64_t half_of(const char *digits)
+{
+    char half[RNG_ID_LEN / 2 + 1];
+    (void)snprintf(half, sizeof(half), "%.*s", RNG_ID_LEN / 2, digits);
+    return strtoull(half, NULL, 16);
+}
+
+/* Its value is in no error: these are read by many. */
+static int read_round_key(struct ddp *d, struct ddp_err *err)
+{
+    const char *text = getenv("DDP_ROUND_KEY");
+    if (text == NULL)
+        return 0;
+    if (!is_id(text))
+        return ddp_err_set(err, DDP_E_USAGE, /* messages: ok, it is 32 */
+                           "DDP_ROUND_KEY must be %d hexadecimal digits (0-9, "
+                           "a-f)",
+                           RNG_ID_LEN);
+    d->round_key[0] = half_of(text);
+    d->round_key[1] = half_of(text + RNG_ID_LEN / 2);
+    return 0;
+}
+
 /* A launcher that knows no rounds (torchrun) counts restarts: as good to tell
  * one attempt's messages from another's. */
 static int read_fence(struct ddp *d, struct ddp_err *err)
@@ -133,7 +161,7 @@ static int read_fence(struct ddp *d, struct ddp_err *err)
     if (small("TORCHELASTIC_RESTART_COUNT", 0, INT32_MAX - 1, 0,
               &d->restart_count, err) != 0)
         return -1;
-    if (read_instance(d, err) != 0)
+    if (read_instance(d, err) != 0 || read_round_key(d, err) != 0)
         return -1;
     int64_t guess = (int64_t)d->restart_count + 1;
     if (number("DDP_ROUND", 1, INT64_MAX, guess, &d->round, err) != 0)
@@ -201,12 +229,15 @@ static void open_stop(struct ddp *d)
         return;
     struct stat st;
     void *page = MAP_FAILED;
+    off_t at = (off_t)stop_page_at(d->node_rank);
     if (is_memfd(fd, MEMFD_STOP) && fstat(fd, &st) == 0 &&
-        st.st_size == (off_t)sizeof(*d->stop_page))
+        st.st_size >= at + (off_t)sizeof(*d->stop_page))
         page = mmap(NULL, sizeof(*d->stop_page), PROT_READ | PROT_WRITE,
-                    MAP_SHARED, fd, 0);
-    if (page != MAP_FAILED)
+                    MAP_SHARED, fd, at);
+    if (page != MAP_FAILED) {
         d->stop_page = page;
+        rt_sign_death(fd, (size_t)at);
+    }
     (void)close(fd); /* the mapping stays */
 }
 
@@ -382,4 +413,16 @@ const char *ddp_instance(const struct ddp *d)
 const char *ddp_run_id(const struct ddp *d)
 {
     return d->run_id;
+}
+
+const char *ddp_strangers(struct ddp *d)
+{
+    const struct rt_strangers *s = &d->strangers;
+    d->strangers_text[0] = '\0';
+    if (s->n > 0)
+        (void)snprintf(d->strangers_text, sizeof(d->strangers_text), /* fits */
+                       "connections to rank %d that were no rank's of its "
+                       "round: %lld, the first of them from %s",
+                       d->rank, (long long)s->n, s->first);
+    return d->strangers_text;
 }

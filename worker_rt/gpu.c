@@ -30,7 +30,6 @@ static const struct {
     {"cuMemAlloc_v2", offsetof(struct gpu_driver, alloc)},
     {"cuMemFree_v2", offsetof(struct gpu_driver, free)},
     {"cuMemcpyDtoHAsync_v2", offsetof(struct gpu_driver, copy_out)},
-    {"cuMemcpyHtoDAsync_v2", offsetof(struct gpu_driver, copy_in)},
     {"cuMemcpyDtoDAsync_v2", offsetof(struct gpu_driver, copy)},
     {"cuMemHostRegister_v2", offsetof(struct gpu_driver, pin)},
     {"cuMemHostUnregister", offsetof(struct gpu_driver, unpin)},

@@ -41,7 +41,6 @@ struct gpu_driver {
     int (*alloc)(gpu_ptr *p, size_t len);
     int (*free)(gpu_ptr p);
     int (*copy_out)(void *host, gpu_ptr p, size_t len, void *stream);
-    int (*copy_in)(gpu_ptr p, const void *host, size_t len, void *stream);
     int (*copy)(gpu_ptr to, gpu_ptr from, size_t len, void *stream);
     int (*pin)(void *host, size_t len, unsigned flags);
     int (*unpin)(void *host);

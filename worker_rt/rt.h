@@ -5,9 +5,11 @@
 #ifndef WORKER_RT_RT_H
 #define WORKER_RT_RT_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -18,14 +20,13 @@
 #include "worker_rt/fork.h"
 #include "worker_rt/proof.h"
 
-#define RT_RUN_ID_MAX 256 /* with NUL */
+#define RT_RUN_ID_MAX    256 /* with NUL */
+#define RT_STRANGERS_MAX 320 /* the same */
 
-/* A file by its marks: any change by writing to it changes them. */
-struct rt_file {
-    dev_t dev;
-    ino_t ino; /* 0: none */
-    off_t size;
-    struct timespec mtime;
+/* Connections to this rank that no rank of its round made. */
+struct rt_strangers {
+    int64_t n;
+    char first[160]; /* from where, and why it was none; "": none came */
 };
 
 struct ddp {
@@ -39,14 +40,18 @@ struct ddp {
     int64_t round;
     int64_t fence; /* epoch and round as one number: see below */
     char instance[RNG_ID_LEN + 1];
+    uint64_t round_key[2]; /* zeros under another launcher */
+    struct rt_strangers strangers;
+    char strangers_text[RT_STRANGERS_MAX]; /* of ddp_strangers */
     char run_id[RT_RUN_ID_MAX];
     struct store_client store;
     uint32_t comms;              /* made so far: the next one's id */
     struct proof proof;          /* of what these have done */
-    struct rt_file whole;        /* the snapshot last saved or loaded */
+    struct stat whole;           /* the snapshot last saved or loaded */
     int progress_fd;             /* -1: the launcher does not listen */
     int memory_fd;               /* the launcher's, for snapshots; -1: none */
     bool memory_used;            /* by a keeper */
+    int64_t saves;               /* in pieces, so far; the same on all ranks */
     struct fork_watch forks[2];  /* no child keeps the store and that open */
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
     bool stop_page_stays;        /* mapped, for a handler of signals */
@@ -75,6 +80,21 @@ int64_t rt_stop_since_us(void);
  * the other half; two seconds if the launcher does not say. */
 int64_t rt_stop_patience_us(void);
 
+/* Tells the launcher the newest step that is in the memory of two nodes; -1:
+ * none is. */
+void rt_tell_mirrored(const struct ddp *d, int64_t step);
+
+/* From now on the launcher is told at once that this process ends, if this is
+ * its main thread; `stop_fd` is that of the stop pages, and stays the caller's,
+ * and `page_at` is where this process's begins.
+ */
+void rt_sign_death(int stop_fd, size_t page_at);
+
+/* Tells the launcher how many launches before this one, in a row, left no newer
+ * step on the disk than they had found; 0 as well once this one has; -1: it is
+ * not known. That is no progress. */
+void rt_tell_barren(const struct ddp *d, int64_t launches);
+
 /* Hands an error out: the public code is the exit status. Returns -1. */
 static inline int rt_fail(struct ddp_error *out, const struct ddp_err *err)
 {
@@ -85,6 +105,28 @@ static inline int rt_fail(struct ddp_error *out, const struct ddp_err *err)
     out->sys_errno = err->sys_errno;
     memcpy(out->text, err->text, sizeof(out->text));
     return -1;
+}
+
+/* A thread of libddp's, which blocks all signals: they are the program's.
+ * Returns what pthread_create does. */
+static inline int
+rt_start_thread(pthread_t *thread, void *(*main)(void *arg), void *arg)
+{
+    sigset_t all, old;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &old); /* valid arguments */
+    int rc = pthread_create(thread, NULL, main, arg);
+    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+/* A peer's words become a line that ends: of as many bytes. */
+static inline void rt_make_line(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
 }
 
 /* The deadline of a time-out in milliseconds; 0 or less is none. */

@@ -22,7 +22,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "launcher/agent/agent_priv.h"
 #include "rendezvous/base/err.h"
@@ -55,7 +54,7 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
         .instance_ms = w->instance_ms,
         .round = w->round,
         .group_rank = -1,
-        .struck = w->struck,
+        .strikes = w->strikes,
     };
     msg_set(a->round.world.instance, w->instance);
 }
@@ -63,25 +62,17 @@ static void become_spare(struct step *s, const struct msg_waiting *w)
 /* Another node gets its place, as long as there is one. */
 static void on_quarantined(struct step *s, const struct msg_waiting *w)
 {
-    char why[80] = "its workers were the first to fail again and again";
-    if (w->struck > 0)
+    char why[120] = "its workers were the first to fail again and again";
+    if (w->strikes > 0)
         (void)snprintf(
             why, sizeof(why), /* fits */
-            "its workers were the first to fail %lld time%s in a row",
-            (long long)w->struck, w->struck == 1 ? "" : "s");
+            "its workers were the first to fail, or one of them was slow, %lld "
+            "time%s in a row",
+            (long long)w->strikes, w->strikes == 1 ? "" : "s");
     agent_note(s, NOTE_quarantined,
                "this node is quarantined for %lld s: %s; it gets a place "
                "before that only if too few nodes are left",
-               (long long)((w->aside_ms + 999) / 1000), why);
-}
-
-/* A run begins at the first address of the list alone, or it would begin in two
- * places. A server that is in office shows that before. */
-static bool is_beside_the_first(const struct agent *a)
-{
-    return !agent_has_promised(a) &&
-           (candidates_which(&a->candidates) > 0 ||
-            candidates_target(&a->candidates)[0] != '\0');
+               (long long)((w->cooldown_left_ms + 999) / 1000), why);
 }
 
 static void on_wait_for_the_first(struct step *s)
@@ -139,15 +130,19 @@ static void tell_missing(struct step *s,
 static void on_waiting(struct step *s, const struct msg_waiting *w)
 {
     int64_t most = s->a->conf.join.nodes_max;
-    if (is_beside_the_first(s->a)) {
+    /* A run begins at the first address of the list alone, or it would begin in
+     * two places. A leader shows that before. */
+    if (!agent_has_promised(s->a) &&
+        (candidates_which(&s->a->candidates) > 0 ||
+         candidates_target(&s->a->candidates)[0] != '\0')) {
         on_wait_for_the_first(s);
         return;
     }
     if (is_spare(w)) {
         become_spare(s, w);
         s->a->quarantined_until_us =
-            mono_after(s->now_us, w->aside_ms * MONO_MS);
-        if (w->aside_ms > 0)
+            mono_after(s->now_us, w->cooldown_left_ms * MONO_MS);
+        if (w->cooldown_left_ms > 0)
             on_quarantined(s, w);
         else if (w->what_for == MSG_FOR_GROWTH)
             agent_note(
@@ -183,15 +178,27 @@ static void on_waiting(struct step *s, const struct msg_waiting *w)
             (long long)((w->left_ms + 999) / 1000), (long long)most, loopback);
 }
 
+static bool is_graceful(const struct msg_stop *stop)
+{
+    return stop->graceful == MSG_SCALE_UP || stop->graceful == MSG_SCALE_DOWN;
+}
+
+static void stop_at_once(struct step *s, const struct msg_stop *stop)
+{
+    agent_note_stop(s, stop);
+    if (stop->graceful == MSG_AFTER_DEATH)
+        agent_stop_after_death(s);
+    else
+        agent_stop_after_failure(s);
+}
+
 /* Its workers were asked to leave, and may wait for a peer that is gone. */
 static void hurry_workers(struct step *s, const struct msg_stop *stop)
 {
     const struct agent *a = s->a;
-    if (a->stop != AGENT_STOP_AT_STEP || stop->graceful != MSG_AT_ONCE ||
-        stop->round != a->round.world.round)
-        return;
-    agent_note_stop(s, stop);
-    agent_stop_after_failure(s);
+    if (a->stop == AGENT_STOP_AT_STEP && !is_graceful(stop) &&
+        stop->round == a->round.world.round)
+        stop_at_once(s, stop);
 }
 
 static void on_stop(struct step *s, const struct msg_stop *stop)
@@ -211,32 +218,33 @@ static void on_stop(struct step *s, const struct msg_stop *stop)
         agent_note(s, NOTE_stale, "stop of round %lld", (long long)stop->round);
         return;
     }
-    bool graceful = stop->graceful != MSG_AT_ONCE;
+    bool graceful = is_graceful(stop);
     if (!graceful && a->round.outcome == AGENT_WENT_WELL)
         a->round.outcome = AGENT_DISTURBED;
     if (a->work == AGENT_STOPPING && graceful)
         return; /* said again */
-    agent_note_stop(s, stop);
-    if (graceful)
+    if (graceful) {
+        agent_note_stop(s, stop);
         agent_ask_workers(s, (enum msg_graceful)stop->graceful);
-    else
-        agent_stop_after_failure(s);
+    } else {
+        stop_at_once(s, stop);
+    }
 }
 
 /*
  * An operator takes this node out of the run. It goes as by SIGTERM, but its
  * workers are asked first: the others leave at the same step.
  */
-static void on_drain(struct step *s, const struct msg_drain *drain)
+static void on_drain(struct step *s, const char *why)
 {
     struct agent *a = s->a;
     if (a->exit != AGENT_STAYS)
         return; /* said again, or it goes for another reason */
     agent_decide(a, AGENT_DRAINED, ddp_code_exit(DDP_E_DRAINED));
-    msg_set(a->verdict.text, drain->text);
-    a->leave = (struct msg_leave){.all = 0, .signal = 0};
+    msg_set(a->verdict.text, why);
+    a->leave = (struct msg_leave){.what = MSG_LEAVE_NODE};
     agent_note(
-        s, NOTE_drained, "%s%s", drain->text,
+        s, NOTE_drained, "%s%s", why,
         a->alive > 0
             ? ": asking this node's workers to stop; a signal to ddprun kills "
               "them"
@@ -250,22 +258,36 @@ static void on_drain(struct step *s, const struct msg_drain *drain)
 
 /*
  * A server that has no room for a member is no reason to end its workers: it
- * may be new, and filled by newcomers before its members came back. The agent
- * tries again, as if nobody had answered.
+ * may be new, and filled by newcomers before its members came back. A strict
+ * run may have as many launchers as it takes at once. The agent tries again, as
+ * if nobody had answered.
  */
-static bool is_full_for_a_member(const struct agent *a, const struct msg *m)
+static bool is_put_off(const struct agent *a, const struct msg *m)
 {
-    return m->kind == MSG_KIND_refused && m->refused.code == DDP_E_NOMEM &&
-           agent_is_member(a) && a->exit == AGENT_STAYS;
+    if (m->kind != MSG_KIND_refused || a->exit != AGENT_STAYS)
+        return false;
+    return m->refused.code == DDP_E_UNREACHABLE ||
+           (m->refused.code == DDP_E_NOMEM && agent_is_member(a));
+}
+
+/* A place may be free when the next lease is over. */
+static void put_off(struct step *s, const struct msg_refused *m)
+{
+    struct agent *a = s->a;
+    int64_t quarter_us = a->conf.join.heartbeat_ms * MONO_MS / 4;
+    a->session.pause_us = mono_min(a->session.pause_us, quarter_us);
+    if (m->code == DDP_E_UNREACHABLE && agent_is_answered_in_vain(s, m->text))
+        agent_note(s, NOTE_wait, "%s", m->text);
+    agent_break_off(s, m->text);
 }
 
 /* What it says has a meaning wherever the authority is. */
 static bool on_msg_of_any_server(struct step *s, const struct msg *m)
 {
-    if (m->kind == MSG_KIND_office)
-        agent_on_office(s, &m->office);
-    else if (m->kind == MSG_KIND_moved)
-        agent_on_moved(s, &m->moved);
+    if (m->kind == MSG_KIND_prepare)
+        agent_on_prepare(s, &m->prepare);
+    else if (m->kind == MSG_KIND_serves)
+        agent_on_serves(s, &m->serves);
     else if (m->kind == MSG_KIND_waiting && m->waiting.voters > 0)
         agent_on_missing_voters(s, &m->waiting);
     else
@@ -293,7 +315,8 @@ static void on_msg_unheeded(struct step *s, const struct msg *m)
 static bool is_act(const struct msg *m)
 {
     return m->kind == MSG_KIND_lease || m->kind == MSG_KIND_go ||
-           m->kind == MSG_KIND_end || m->kind == MSG_KIND_drain ||
+           m->kind == MSG_KIND_end ||
+           (m->kind == MSG_KIND_stop && m->stop.drain) ||
            m->kind == MSG_KIND_refused ||
            (m->kind == MSG_KIND_world && !m->world.pending);
 }
@@ -307,8 +330,8 @@ static void on_msg(struct step *s, const struct msg *m)
         on_msg_unheeded(s, m);
         return;
     }
-    if (is_full_for_a_member(s->a, m)) {
-        agent_break_off(s, m->refused.text);
+    if (is_put_off(s->a, m)) {
+        put_off(s, &m->refused);
         return;
     }
     if (is_act(m))
@@ -329,10 +352,10 @@ static void on_msg(struct step *s, const struct msg *m)
         agent_on_world(s, &m->world);
         return;
     case MSG_KIND_stop:
-        on_stop(s, &m->stop);
-        return;
-    case MSG_KIND_drain:
-        on_drain(s, &m->drain);
+        if (m->stop.drain)
+            on_drain(s, m->stop.text);
+        else
+            on_stop(s, &m->stop);
         return;
     case MSG_KIND_end:
         agent_on_end(s, &m->end);
@@ -346,6 +369,7 @@ static void on_msg(struct step *s, const struct msg *m)
                           : DDP_E_PROTO,
                       "the rendezvous refused this node: %s", m->refused.text);
         return;
+    case MSG_KIND_look:
     case MSG_KIND_members:
         return; /* the shell's business */
     case MSG_KIND_voters:
@@ -354,21 +378,17 @@ static void on_msg(struct step *s, const struct msg *m)
     case MSG_KIND_go:
         agent_on_go(s, &m->go);
         return;
-    case MSG_KIND_office: /* dealt with before */
-    case MSG_KIND_moved:
+    case MSG_KIND_prepare: /* dealt with before */
+    case MSG_KIND_serves:
         return;
     case MSG_KIND_join:
-    case MSG_KIND_voted:
+    case MSG_KIND_vote:
     case MSG_KIND_promise:
     case MSG_KIND_accept:
-    case MSG_KIND_serves:
-    case MSG_KIND_farewell:
     case MSG_KIND_beat:
     case MSG_KIND_failed:
     case MSG_KIND_ready:
-    case MSG_KIND_done:
     case MSG_KIND_leave:
-    case MSG_KIND_bye:
     case MSG_KIND_order:
     case MSG_KIND_answered:
     case MSG_KIND_COUNT:
@@ -442,8 +462,10 @@ static void on_signal(struct step *s, int signo)
     }
     agent_decide(a, AGENT_LEAVING, 128 + signo);
     a->farewell_at_us = farewell_us;
-    a->leave.all = (signo == SIGINT || signo == SIGQUIT) &&
-                   agent_is_member(a); /* others speak for themselves */
+    bool all = signo == SIGINT || signo == SIGQUIT;
+    a->leave.what = all && agent_is_member(a) /* others speak for themselves */
+                        ? MSG_LEAVE_ALL
+                        : MSG_LEAVE_NODE;
     a->leave.signal = signo;
     if (is_in(a->conf.notices, signo)) {
         on_notice(s, signo);
@@ -463,7 +485,7 @@ static void on_signal(struct step *s, int signo)
 static void on_drain_due(struct step *s)
 {
     const struct agent *a = s->a;
-    const struct msg m = {.kind = MSG_KIND_leave, .leave = {.asks = 1}};
+    const struct msg m = {.kind = MSG_KIND_leave, .leave.what = MSG_LEAVE_ASKS};
     if (a->exit == AGENT_STAYS && a->session.state == AGENT_SESSION_HEARD &&
         agent_obeys(a))
         agent_send(s, &m);
@@ -475,7 +497,7 @@ static void on_guard_died(struct step *s)
     struct agent *a = s->a;
     agent_decide(a, AGENT_ORPHANED, 128 + SIGKILL);
     a->verdict.status = 128 + SIGKILL; /* also if it was going already */
-    a->leave.all = false;              /* waits for nothing */
+    a->leave.what = MSG_LEAVE_NODE;    /* waits for nothing */
     agent_go(s, AGENT_ORPHANED, 128 + SIGKILL, SIGKILL);
 }
 
@@ -551,14 +573,6 @@ void agent_init(struct agent *a, const struct agent_conf *conf)
     rng_init(&a->rng, conf->seed);
 }
 
-static void on_start(struct step *s)
-{
-    if (s->a->conf.checks)
-        agent_look_at_health(s);
-    else
-        agent_seek_server(s);
-}
-
 /* A node that is not fit goes in the same way as one that is drained: a spare
  * takes its place. */
 static void leave_unfit(struct step *s, const char *why)
@@ -568,14 +582,28 @@ static void leave_unfit(struct step *s, const char *why)
                    sizeof(a->verdict.text), "this node is not fit: %s", why);
     agent_note(s, NOTE_unfit, "%s", why);
     agent_decide(a, AGENT_DRAINED, ddp_code_exit(DDP_E_UNFIT));
-    a->leave = (struct msg_leave){.all = 0};
+    a->leave = (struct msg_leave){.what = MSG_LEAVE_NODE};
     agent_send_leave(s);
     agent_go(s, AGENT_DRAINED, ddp_code_exit(DDP_E_UNFIT), SIGTERM);
+}
+
+/* SIGKILL does not end a worker. A node that goes already goes now. */
+static void leave_held(struct step *s, const char *why)
+{
+    if (s->a->exit == AGENT_STAYS)
+        leave_unfit(s, why);
+    else
+        agent_note(s, NOTE_unfit, "%s", why);
+    agent_abandon(s);
 }
 
 static void on_checked(struct step *s, const struct agent_event *ev)
 {
     struct agent *a = s->a;
+    if (!ev->fit && a->work == AGENT_STOPPING && a->stop >= AGENT_STOP_KILLED) {
+        leave_held(s, ev->text);
+        return;
+    }
     if (a->work != AGENT_CHECKING)
         return;
     a->work = AGENT_NONE;
@@ -594,7 +622,10 @@ static void on_event(struct step *s, const struct agent_event *ev)
 {
     switch (ev->kind) {
     case AGENT_START:
-        on_start(s);
+        if (s->a->conf.checks)
+            agent_look_at_health(s);
+        else
+            agent_seek_server(s);
         return;
     case AGENT_CONNECTED:
         agent_on_connected(s, ev->own);
@@ -620,8 +651,8 @@ static void on_event(struct step *s, const struct agent_event *ev)
     case AGENT_WORKER_HUNG:
         agent_on_worker_hung(s, ev);
         return;
-    case AGENT_WORKER_ABORTED:
-        agent_on_worker_aborted(s, &ev->worker);
+    case AGENT_WORKER_FAILED:
+        agent_on_worker_failed(s, &ev->worker);
         return;
     case AGENT_SPAWN_FAILED:
         agent_on_spawn_failed(s, ev);

@@ -14,11 +14,12 @@
  *     worker fails   bug         STOPPING    (counted)    bug        bug
  *     last one ends  bug         DONE        NONE         bug        bug
  *     lease is over  -           STOPPING    (SIGKILL)    -          -
- *     checked        -           -           -            NONE       -
+ *     checked        -           -           (leaves)     NONE       -
  *
  *    Workers live in RUNNING and STOPPING only. CHECKING looks at the node's
  *    health: before the first join, and after a round that a failure or a loss
- *    ended (there it takes the place of NONE). A node that is not fit leaves.
+ *    ended (there it takes the place of NONE). A node that is not fit leaves;
+ *    also out of STOPPING, if SIGKILL does not end a worker.
  *
  * 2. How hard the workers of this round were told to stop (agent.stop): NOT,
  *    AT_STEP (asked to leave at a step of theirs), BY_SIGNAL, KILLED (SIGKILL
@@ -31,7 +32,8 @@
  *
  *    Between the signal and SIGKILL they have a grace (agent.grace): the long
  *    one (shutdown_us), or the short one (failure_us) if a worker or a node
- *    failed first, since what the others do together cannot end then. A grace
+ *    failed first, since what the others do together cannot end then; or
+ *    death_us, if they most likely wait for a worker that is dead. A grace
  *    that has begun is neither extended nor shortened by what comes later, but
  *    for a second signal of the user's.
  *
@@ -61,8 +63,8 @@
  *
  *    Which server the session leads to: launcher/agent/candidates.h. A run can
  *    be served at many places, so that a server that answers is not enough:
- *    once the agent has promised to obey an epoch, nothing that a server says
- *    counts before its `office` of this epoch, or of a higher one, has come on
+ *    once the agent has promised to obey a term, nothing that a server says
+ *    counts before its `prepare` of this term, or of a higher one, has come on
  *    this connection (session.obeyed). HEARD then means that it has acted, and
  *    a lease that stays away is worth as much as silence.
  *
@@ -72,7 +74,7 @@
  *    look is not to join: a server counts as its own those that have joined.
  *
  * 5. The vote (agent.vote.state): the newest round that it accepted. It is told
- * to each server behind the join (`voted`), since the voters are the memory of
+ * to each server behind the join (`vote`), since the voters are the memory of
  * the run:
  *
  *     event \ state        NONE       PENDING        IN_FORCE
@@ -81,7 +83,7 @@
  *     go, or its world     -          IN_FORCE       -             (workers)
  *        in force
  *
- *    Only a round of a higher epoch, or a later one of the same, takes the
+ *    Only a round of a higher term, or a later one of the same, takes the
  *    place of another. The voters of the round before are asked, too: they
  *    accept a round in which they may have no place. A round that is pending
  *    changes nothing in 1 to 3.
@@ -106,9 +108,10 @@
  * end that is HELD: it drops that (GAVE_UP) if the others went on without it,
  * or if it finds out nothing.
  *
- *    The launcher whose own server is in office stays for a second at most when
- * it leaves, and all is over here (hands_over): until that server says `go`, or
- * ends. Then no round is proposed that it would leave in doubt by its end.
+ *    The launcher whose own server is the leader stays for a second at most
+ * when it leaves, and all is over here (hands_over): until that server says
+ * `go`, or ends. Then no round is proposed that it would leave in doubt by its
+ * end.
  *
  * Workers run under a lease, which only the server's answers renew. When the
  * lease is over the workers are killed at once; the guard holds the same lease
@@ -131,7 +134,9 @@ struct agent_conf {
     struct msg_join join; /* all but what it holds (instance to lease_ms) */
     int64_t shutdown_us;  /* between the first signal to workers and KILL */
     int64_t failure_us;   /* the same if a worker or a node failed; what is
-                             above shutdown_us counts as that */
+                             above shutdown_us counts as that, as in ... */
+    int64_t death_us;     /* ... the same if a signal killed a worker, here or
+                             on another node, or if one hangs */
     uint64_t last_words;  /* signals that end this node's part, bit n-1 for
                              signal n; 0: TERM, INT, HUP and QUIT */
     uint64_t notices;     /* those of them for which workers are asked first */
@@ -147,20 +152,22 @@ struct agent_conf {
 enum agent_event_kind {
     AGENT_START,
     AGENT_CONNECTED,
-    AGENT_DISCONNECTED,   /* also: a try to connect failed; text */
-    AGENT_MSG,            /* msg */
-    AGENT_SEEN,           /* place: its server answers a look (msg), or it is
-                             not reached (NULL) */
-    AGENT_WORKER_EXIT,    /* worker */
-    AGENT_WORKER_HUNG,    /* worker, which lives; silent_us */
-    AGENT_WORKER_ABORTED, /* worker, which has failed by what it said, and may
-                             live, or have ended with 0 */
-    AGENT_CHECKED,        /* fit; text: why it is not. Follows AGENT_CHECK */
-    AGENT_SPAWN_FAILED,   /* worker: its local rank and why; started */
-    AGENT_ASKED,          /* attached: told after each AGENT_ASK */
-    AGENT_SIGNAL,         /* signo: the user's, to the launcher */
-    AGENT_DRAIN_DUE,      /* this node is to go if the run can spare it; comes
-                             again while that is so */
+    AGENT_DISCONNECTED,  /* also: a try to connect failed; text */
+    AGENT_MSG,           /* msg */
+    AGENT_SEEN,          /* place: its server answers a look (msg), or it is
+                            not reached (NULL) */
+    AGENT_WORKER_EXIT,   /* worker */
+    AGENT_WORKER_HUNG,   /* worker, which lives; silent_us */
+    AGENT_WORKER_FAILED, /* worker: it has failed by what it said, and may
+                            live, or have ended with 0; or it begins to end so.
+                            AGENT_WORKER_EXIT follows */
+    AGENT_CHECKED,       /* fit; text: why it is not. Follows AGENT_CHECK; or
+                            not fit, since SIGKILL does not end a worker */
+    AGENT_SPAWN_FAILED,  /* worker: its local rank and why; started */
+    AGENT_ASKED,         /* attached: told after each AGENT_ASK */
+    AGENT_SIGNAL,        /* signo: the user's, to the launcher */
+    AGENT_DRAIN_DUE,     /* this node is to go if the run can spare it; comes
+                            again while that is so */
     AGENT_GUARD_DIED,
     AGENT_TICK,
 };
@@ -265,8 +272,9 @@ enum agent_stop {
 };
 
 enum agent_grace {
-    AGENT_GRACE_LONG, /* shutdown_us */
-    AGENT_GRACE_SHORT /* failure_us */
+    AGENT_GRACE_LONG,  /* shutdown_us */
+    AGENT_GRACE_SHORT, /* failure_us */
+    AGENT_GRACE_DEATH  /* death_us */
 };
 
 enum agent_evidence {
@@ -322,16 +330,10 @@ struct agent_round {
     struct msg_world world;   /* NO_ROUND: all 0; SPARE: what waiting told */
     int64_t told_at_us;       /* when the server told of it */
     bool progressed;          /* some worker of it did */
-    struct msg_ready ends;    /* how workers ended (by_...) */
+    struct exits_counts ends; /* how many workers ended badly */
     struct exits ended;       /* ... and which of them */
     struct msg_failed failed; /* FAILED only */
     int64_t failed_at_us;
-};
-
-/* A server's term of office: terms are ordered by count, then by id. */
-struct agent_epoch {
-    int64_t count; /* 0: none */
-    char id[MSG_VOTER_LEN + 1];
 };
 
 #define AGENT_VOTERS_TEXT_MAX (MSG_VOTERS_MAX * (MSG_VOTER_LEN + 1))
@@ -339,7 +341,7 @@ struct agent_epoch {
 /* A round, and who has a say in it. */
 struct agent_ballot {
     int64_t round;                          /* 0: none */
-    struct agent_epoch epoch;               /* in which it was proposed */
+    struct term term;                       /* in which it was proposed */
     char instance[RNG_ID_LEN + 1];          /* its run's; "": not told */
     int64_t group_world;                    /* its nodes; 0: not told */
     int64_t restarts;                       /* charged before it */
@@ -350,19 +352,19 @@ struct agent_ballot {
 
 /* What the agent owes to the authority over its run. */
 struct agent_vote {
-    struct agent_epoch promised; /* it obeys none that is lower; count 0: it has
+    struct term promised; /* it obeys none that is lower; count 0: it has
                                     promised nobody yet */
     char promised_in[RNG_ID_LEN + 1]; /* the instance of that server; "": it had
                                          no round */
-    /* The instance that it gave up for an older one, and the highest epoch that
+    /* The instance that it gave up for an older one, and the highest term that
      * it promised there; "": none. */
     char left[RNG_ID_LEN + 1];
-    struct agent_epoch left_epoch;
+    struct term left_term;
     enum agent_vote_state state;
     struct agent_ballot accepted; /* not NONE */
     struct msg_world world;       /* its place in that; round 0: none */
     int64_t world_at_us;          /* when that came */
-    struct agent_epoch ended;     /* of the server that told of the end */
+    struct term ended;            /* of the server that told of the end */
     int64_t echoed_us; /* when the last message came that may count as heard by
                           it at a server; MONO_NEVER: none did */
 };
@@ -370,7 +372,7 @@ struct agent_vote {
 /* The session with the rendezvous: one connection after the other. */
 struct agent_session {
     enum agent_session_state state;
-    bool obeyed; /* UP and HEARD: the server has shown its epoch */
+    bool obeyed; /* UP and HEARD: the server has shown its term */
     bool own;    /* UP and HEARD: the server ends with this launcher */
     int64_t heard_since_us; /* first answer on the last connection that got one;
                                MONO_NEVER: no server has ever answered */
@@ -382,6 +384,8 @@ struct agent_session {
     int64_t complain_at_us;
     int64_t
         vain_told_us; /* of a useless answer; MONO_NEVER: since HEARD none */
+    bool told; /* DOWN and CONNECTING: down_text is what came of a connection
+                  on which no server had answered */
     char down_text[256];
     char served[CANDIDATES_ADDR_MAX + 1]; /* the last place that served */
 
@@ -404,7 +408,7 @@ struct agent_session {
 
 /* A server that has granted this node a lease. */
 struct agent_place {
-    struct agent_epoch epoch;
+    struct term term;
     int64_t at_us;                        /* when the last one came */
     char target[CANDIDATES_ADDR_MAX + 1]; /* "ADDR:PORT"; "": an endpoint ... */
     int which;                            /* ... of the list */
@@ -446,7 +450,7 @@ struct agent {
                                is to wait for the word of our own server */
     int64_t farewell_at_us; /* end of waiting for the server's last word */
     struct agent_verdict verdict;
-    struct msg_farewell recorded; /* by the last AGENT_RECORD */
+    struct msg_vote recorded; /* by the last AGENT_RECORD */
 
     struct rng rng;
 };

@@ -45,7 +45,7 @@ void agent_send(struct step *s, const struct msg *m);
 void agent_record(struct step *s);
 void agent_send_join(struct step *s);
 /* Only a voter says this one, and `accept` only if it waits for `go`. */
-void agent_send_voted(struct step *s);
+void agent_send_vote(struct step *s);
 void agent_send_accept(struct step *s);
 void agent_send_promise(struct step *s);
 void agent_send_failed(struct step *s);
@@ -118,11 +118,7 @@ void agent_search_go_on(struct step *s);
 
 /* Whether a server has ever answered. */
 bool agent_was_heard(const struct agent *a);
-/* The epoch of a message's fields. */
-struct agent_epoch agent_epoch(int64_t count, const char *id);
-/* Less than, equal to, or more than 0, as `x` is beside `y`. */
-int agent_epoch_order(const struct agent_epoch *x, const struct agent_epoch *y);
-/* Rounds are ordered by their epoch, then by number. */
+/* Rounds are ordered by their term, then by number. */
 int agent_ballot_order(const struct agent_ballot *x,
                        const struct agent_ballot *y);
 /* The run's instance of the round that it accepted, or else holds; "": none, or
@@ -138,11 +134,11 @@ bool agent_is_among(const struct agent *a, const char *ids);
 
 /* -- vote.c ---------------------------------------------------------------- */
 
-void agent_on_office(struct step *s, const struct msg_office *office);
+void agent_on_prepare(struct step *s, const struct msg_prepare *prepare);
 void agent_on_voters(struct step *s, const struct msg_voters *voters);
 void agent_on_world(struct step *s, const struct msg_world *w);
 void agent_on_go(struct step *s, const struct msg_go *go);
-void agent_on_moved(struct step *s, const struct msg_moved *moved);
+void agent_on_serves(struct step *s, const struct msg_serves *to);
 /* The server reaches too few of the last round's voters. */
 void agent_on_missing_voters(struct step *s, const struct msg_waiting *w);
 
@@ -156,6 +152,10 @@ void agent_kill_workers(struct step *s, int signo);
 void agent_stop_workers(struct step *s, int signo);
 /* ... by SIGTERM, with the short grace: a worker or a node failed. */
 void agent_stop_after_failure(struct step *s);
+/* ... by SIGTERM, with the grace of a death: a worker, here or elsewhere, is
+ * dead or stands still without a word of its own. The others most likely wait
+ * for it in a collective, where Python hears of no signal. */
+void agent_stop_after_death(struct step *s);
 /* How long the workers have between the signal and SIGKILL, and the option that
  * says so, for people. */
 int64_t agent_grace_us(const struct agent *a);
@@ -170,7 +170,7 @@ void agent_look_at_health(struct step *s);
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *w);
 void agent_on_worker_hung(struct step *s, const struct agent_event *ev);
-void agent_on_worker_aborted(struct step *s, const struct agent_worker *w);
+void agent_on_worker_failed(struct step *s, const struct agent_worker *w);
 void agent_on_asked(struct step *s, int attached);
 void agent_on_spawn_failed(struct step *s, const struct agent_event *ev);
 
@@ -185,6 +185,9 @@ __attribute__((format(printf, 3, 4))) void
 agent_give_up(struct step *s, enum ddp_code code, const char *fmt, ...);
 /* Exits now. */
 void agent_finish(struct step *s);
+/* The same while workers live that SIGKILL does not end. Nothing is said of
+ * them: the server takes them for dead once the lease is over. */
+void agent_abandon(struct step *s);
 /* The end that it was told of is none for this node, which gives up (LOST).
  * False: it goes for a reason of its own. */
 bool agent_forget_end(struct agent *a);

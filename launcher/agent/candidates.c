@@ -227,8 +227,7 @@ void candidates_bar(struct candidates *c, int place)
 static bool has_higher_term(const struct candidates_seen *x,
                             const struct candidates_seen *y)
 {
-    return x->term > y->term ||
-           (x->term == y->term && strcmp(x->id, y->id) > 0);
+    return term_cmp(&x->term, &y->term) > 0;
 }
 
 static int find_leader(const struct candidates *c)

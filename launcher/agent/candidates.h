@@ -23,7 +23,7 @@
 
 #include "rendezvous/proto/msg.h"
 
-#define CANDIDATES_ADDR_MAX      72 /* of msg_moved.addr */
+#define CANDIDATES_ADDR_MAX      72 /* of msg_serves.addr */
 #define CANDIDATES_HOST_MAX      64
 #define CANDIDATES_ENDPOINTS_MAX 16
 #define CANDIDATES_MAX           (CANDIDATES_ENDPOINTS_MAX + MSG_VOTERS_MAX + 1)
@@ -38,8 +38,7 @@ enum candidates_state {
 /* What a place answered. */
 struct candidates_seen {
     enum candidates_state state;
-    int64_t term; /* LEADS: its leader's term ... */
-    char id[MSG_VOTER_LEN + 1];
+    struct term term; /* LEADS: its leader's */
     int reached; /* voters that look for a leader there, as its server knows */
     int asked;   /* so often since it answered */
     bool barred; /* it refused this node: unless it leads it has failed */

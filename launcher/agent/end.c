@@ -10,7 +10,7 @@
  *   - No server is found. The others may have gone on, and fail or succeed in
  *     another way: what it was told is no end then, and it gives up as a node
  *     does that lost the rendezvous (doubt_end in work.c).
- *   - The others did go on. A server in office refuses this node, or has it
+ *   - The others did go on. A leader refuses this node, or has it
  *     accept a later round: the end is void, and so is this node's part.
  *   - The rendezvous stays away, and no end was told: agent_lose_patience.
  */
@@ -18,7 +18,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"

@@ -176,23 +176,20 @@ static void decide(struct step *s)
 /* A leader of a term below the one that this node promised is none for it,
  * unless nobody counts on that promise. A server that has had no round yet
  * gathers nodes, and is no better than the others. */
-static bool is_leader(const struct agent *a, const struct msg_moved *m)
+static bool is_leader(const struct agent *a, const struct msg_serves *m)
 {
-    struct agent_epoch term = agent_epoch(m->epoch, m->epoch_id);
-    return m->epoch > 0 && m->addr[0] == '\0' && m->instance[0] != '\0' &&
-           (agent_is_free(a) ||
-            agent_epoch_order(&term, &a->vote.promised) >= 0);
+    return m->term.count > 0 && m->addr[0] == '\0' && m->instance[0] != '\0' &&
+           (agent_is_free(a) || term_cmp(&m->term, &a->vote.promised) >= 0);
 }
 
 static struct candidates_seen seen_of(const struct agent *a,
-                                      const struct msg_moved *m)
+                                      const struct msg_serves *m)
 {
     struct candidates_seen seen = {
         .state = is_leader(a, m) ? CANDIDATES_LEADS : CANDIDATES_ANSWERS,
-        .term = m->epoch,
+        .term = m->term,
         .reached = (int)m->reached,
     };
-    msg_set(seen.id, m->epoch_id);
     return seen;
 }
 
@@ -206,8 +203,8 @@ void agent_on_seen(struct step *s, int place, const struct msg *answer)
         return;
     if (answer == NULL) {
         candidates_failed(c, place);
-    } else if (answer->kind == MSG_KIND_moved) {
-        struct candidates_seen seen = seen_of(a, &answer->moved);
+    } else if (answer->kind == MSG_KIND_serves) {
+        struct candidates_seen seen = seen_of(a, &answer->serves);
         candidates_saw(c, place, &seen);
         if (place == candidates_at(c))
             a->session.spoke_us = s->now_us;

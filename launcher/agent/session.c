@@ -93,16 +93,12 @@ static int64_t bearable_us(const struct agent *a)
            MONO_MS;
 }
 
-/* Neither a member nor a spare, and nobody counts on its vote. */
-static bool has_no_round(const struct agent *a)
-{
-    return a->round.evidence == AGENT_NO_ROUND && !agent_has_vote(a);
-}
-
 int64_t agent_patient_until_us(const struct agent *a)
 {
     int64_t until_us = mono_after(a->session.down_since_us, bearable_us(a));
-    if (!agent_was_heard(a) || !has_no_round(a))
+    /* One that is a member or a spare, or on whose vote somebody counts. */
+    if (!agent_was_heard(a) || a->round.evidence != AGENT_NO_ROUND ||
+        agent_has_vote(a))
         return until_us;
     int64_t joined_us =
         mono_after(a->session.sought_us, a->conf.join.join_ms * MONO_MS);
@@ -239,6 +235,7 @@ static bool lose_connection(struct step *s, const char *why)
     struct agent *a = s->a;
     bool worked = a->session.state == AGENT_SESSION_HEARD;
     ddp_assert(a->session.state != AGENT_SESSION_DOWN);
+    a->session.told = a->session.state == AGENT_SESSION_UP;
     a->session.state = AGENT_SESSION_DOWN;
     a->session.obeyed = false;
     a->session.beat_at_us = MONO_NEVER;
@@ -323,7 +320,7 @@ static void say_what_counts(struct step *s)
 {
     struct agent *a = s->a;
     agent_send_join(s);
-    agent_send_voted(s);
+    agent_send_vote(s);
     agent_send_accept(s);
     if (a->known == AGENT_END_HELD)
         return; /* the join says it all */
@@ -345,10 +342,15 @@ void agent_on_connected(struct step *s, bool own)
     ddp_assert(a->session.state == AGENT_SESSION_CONNECTING);
     a->session.state = AGENT_SESSION_UP;
     a->session.own = own;
-    (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
-                   own ? "the server of this launcher does not lead the run yet"
-                       : "a program listens on that port, but does not answer "
-                         "as a rendezvous does");
+    /* Until the server answers. What came of the last connection to the only
+     * place says more than that there is another connection. */
+    if (a->session.own)
+        (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
+                       "the server of this launcher does not lead the run yet");
+    else if (!a->session.told || candidates_count(&a->candidates) != 1)
+        (void)snprintf(a->session.down_text, sizeof(a->session.down_text), "%s",
+                       "a program listens on that port, but does not answer as "
+                       "a rendezvous does");
     a->session.heard_seq = -1;
     a->session.answered_us = a->session.spoke_us = s->now_us;
     a->session.beat_sent_us[0] = s->now_us;
@@ -392,12 +394,12 @@ void agent_hear(struct step *s)
 static void note_place(struct step *s)
 {
     struct agent *a = s->a;
-    struct agent_place now = {.epoch = a->vote.promised,
+    struct agent_place now = {.term = a->vote.promised,
                               .at_us = s->now_us,
                               .which = candidates_which(&a->candidates)};
     msg_set(now.target, candidates_target(&a->candidates));
-    if (a->leased.epoch.count > 0 &&
-        strcmp(a->leased.epoch.id, now.epoch.id) != 0) {
+    if (a->leased.term.count > 0 &&
+        strcmp(a->leased.term.id, now.term.id) != 0) {
         a->takeover.count++;
         a->takeover.from = a->leased;
         a->takeover.to = now;
@@ -415,7 +417,8 @@ static bool are_of_another_instance(const struct agent *a)
            !msg_same_instance(a->vote.promised_in, a->round.world.instance);
 }
 
-/* The newest grant counts, be it longer or shorter than those before. */
+/* The newest grant counts, be it longer or shorter than those before. A leader
+ * that grants nothing has too few launchers, and another one may have them. */
 void agent_on_lease(struct step *s, const struct msg_lease *l)
 {
     struct agent *a = s->a;
@@ -424,8 +427,12 @@ void agent_on_lease(struct step *s, const struct msg_lease *l)
         return;
     a->session.answered_us = s->now_us;
     a->session.heard_seq = l->seq;
-    agent_seek_over(a);
     a->vote.echoed_us = s->now_us;
+    if (l->grant_ms == 0) {
+        agent_seek(s);
+        return;
+    }
+    agent_seek_over(a);
     if (agent_is_member(a) && l->spent[0] != '\0')
         msg_set(a->round.world.spent, l->spent);
     candidates_served(&a->candidates);

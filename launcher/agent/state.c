@@ -55,29 +55,12 @@ bool agent_is_free(const struct agent *a)
            a->known == AGENT_END_UNKNOWN && !agent_is_leaving(a);
 }
 
-/* -- epochs and voters ----------------------------------------------------- */
-
-struct agent_epoch agent_epoch(int64_t count, const char *id)
-{
-    struct agent_epoch e = {.count = count};
-    msg_set(e.id, id);
-    return e;
-}
-
-int agent_epoch_order(const struct agent_epoch *x, const struct agent_epoch *y)
-{
-    if (x->count != y->count)
-        return x->count < y->count ? -1 : 1;
-    return strcmp(x->id, y->id);
-}
+/* -- terms and voters ----------------------------------------------------- */
 
 int agent_ballot_order(const struct agent_ballot *x,
                        const struct agent_ballot *y)
 {
-    int order = agent_epoch_order(&x->epoch, &y->epoch);
-    if (order != 0 || x->round == y->round)
-        return order;
-    return x->round < y->round ? -1 : 1;
+    return round_cmp(&x->term, x->round, &y->term, y->round);
 }
 
 const char *agent_instance(const struct agent *a)
@@ -194,7 +177,7 @@ static void check_vote(const struct agent *a)
     const struct agent_vote *v = &a->vote;
     ddp_assert(v->state == AGENT_VOTE_NONE || agent_has_promised(a));
     ddp_assert(v->world.round == 0 || v->world.round == v->accepted.round);
-    ddp_assert(agent_epoch_order(&v->accepted.epoch, &v->promised) <= 0);
+    ddp_assert(term_cmp(&v->accepted.term, &v->promised) <= 0);
     switch (v->state) {
     case AGENT_VOTE_NONE:
         ddp_assert(v->accepted.round == 0);
@@ -234,14 +217,14 @@ static void check_exit(const struct agent *a)
         ddp_assert(a->farewell_at_us != MONO_NEVER);
         return;
     case AGENT_DRAINED:
-        ddp_assert(a->leave.signal == 0 && a->leave.all == 0);
+        ddp_assert(a->leave.signal == 0 && a->leave.what == MSG_LEAVE_NODE);
         return;
     case AGENT_ORPHANED:
     case AGENT_ORPHANED_LEAVING:
         ddp_assert(a->alive == 0 || a->stop >= AGENT_STOP_KILLED);
         return;
     case AGENT_GONE:
-        ddp_assert(a->alive == 0);
+        ddp_assert(a->alive == 0 || a->stop >= AGENT_STOP_KILLED);
         return;
     }
     DDP_WRONG("exit");

@@ -104,10 +104,11 @@ void agent_send_join(struct step *s)
         m.join.state = state_of(a);
         m.join.recent = a->round.world.recent;
         m.join.recent_ms = mono_min(held_ms, AGE_MS_MAX);
-        m.join.barren = a->round.world.barren;
+        m.join.no_progress = a->round.world.no_progress;
         msg_set(m.join.spent, a->round.world.spent);
-        m.join.struck = a->round.world.struck;
-        m.join.aside_ms = mono_ms_until(s->now_us, a->quarantined_until_us);
+        m.join.strikes = a->round.world.strikes;
+        m.join.cooldown_left_ms =
+            mono_ms_until(s->now_us, a->quarantined_until_us);
     }
     if (a->known ==
         AGENT_END_HELD) { /* of an instance that it was perhaps never in */
@@ -118,17 +119,20 @@ void agent_send_join(struct step *s)
     m.join.via = candidates_target(&a->candidates)[0] != '\0'
                      ? VIA_VOTER
                      : candidates_which(&a->candidates);
-    m.join.epoch = a->vote.promised.count;
-    msg_set(m.join.epoch_id, a->vote.promised.id);
+    m.join.term = a->vote.promised;
     if (a->vote.left[0] == '\0')
-        msg_set(m.join.epoch_of, a->vote.promised_in);
+        msg_set(m.join.term_of, a->vote.promised_in);
+    m.join.answered_ms =
+        a->vote.echoed_us == MONO_NEVER
+            ? -1
+            : mono_min((s->now_us - a->vote.echoed_us) / MONO_MS, AGE_MS_MAX);
     if (a->alive > 0)
         m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
     agent_send(s, &m);
 }
 
 /* What it has accepted. False: nothing in which it has a vote. */
-static bool fill_voted(const struct agent *a, struct msg_voted *m)
+static bool fill_vote(const struct agent *a, struct msg_vote *m)
 {
     const struct agent_vote *v = &a->vote;
     if (v->state == AGENT_VOTE_NONE || agent_instance(a)[0] == '\0')
@@ -137,10 +141,10 @@ static bool fill_voted(const struct agent *a, struct msg_voted *m)
         !agent_is_among(a, v->accepted.before))
         return false;
     bool in_it = v->world.round > 0;
+    m->version = MSG_VERSION;
     msg_set(m->instance, agent_instance(a));
     m->round = v->accepted.round;
-    m->epoch = v->accepted.epoch.count;
-    msg_set(m->epoch_id, v->accepted.epoch.id);
+    m->round_term = v->accepted.term;
     m->group_rank = in_it ? v->world.group_rank : -1;
     m->group_world = in_it ? v->world.group_world : a->round.world.group_world;
     if (v->accepted.group_world > 0)
@@ -148,23 +152,17 @@ static bool fill_voted(const struct agent *a, struct msg_voted *m)
     m->restarts = v->accepted.restarts;
     msg_set(m->voters, v->accepted.voters);
     msg_set(m->before, v->accepted.before);
-    m->end_epoch = v->ended.count;
-    msg_set(m->end_epoch_id, v->ended.id);
+    m->end_term = v->ended;
     return true;
 }
 
-void agent_send_voted(struct step *s)
+void agent_send_vote(struct step *s)
 {
     const struct agent *a = s->a;
-    const struct agent_vote *v = &a->vote;
-    struct msg m = {.kind = MSG_KIND_voted};
+    struct msg m = {.kind = MSG_KIND_vote};
     /* who leaves has voted for the server that it told so */
-    if (agent_is_leaving(a) || !fill_voted(a, &m.voted))
+    if (agent_is_leaving(a) || !fill_vote(a, &m.vote))
         return;
-    m.voted.answered_ms =
-        v->echoed_us == MONO_NEVER
-            ? -1
-            : mono_min((s->now_us - v->echoed_us) / MONO_MS, AGE_MS_MAX);
     agent_send(s, &m);
 }
 
@@ -172,88 +170,59 @@ void agent_send_voted(struct step *s)
 
 /* Without a vote: the round that it is in, so that its place is not waited for.
  */
-static void fill_place(const struct agent *a, struct msg_farewell *f)
+static void fill_place(const struct agent *a, struct msg_vote *f)
 {
     const struct msg_world *w = &a->round.world;
     f->group_rank = -1;
-    msg_set_name(f->instance, a->vote.promised_in);
+    msg_set(f->instance, a->vote.promised_in);
     if (!agent_is_member(a))
         return;
-    msg_set_name(f->instance, w->instance);
+    msg_set(f->instance, w->instance);
     f->round = w->round;
-    f->round_epoch = w->epoch;
-    msg_set(f->round_epoch_id, w->epoch_id);
+    f->round_term = w->term;
     f->group_rank = w->group_rank;
     f->group_world = w->group_world;
 }
 
-static void fill_vote(const struct msg_voted *v, struct msg_farewell *f)
+static void fill_farewell(const struct agent *a, struct msg_vote *f)
 {
-    msg_set_name(f->instance, v->instance);
-    f->round = v->round;
-    f->round_epoch = v->epoch;
-    msg_set(f->round_epoch_id, v->epoch_id);
-    f->group_rank = v->group_rank;
-    f->group_world = v->group_world;
-    f->restarts = v->restarts;
-    msg_set(f->voters, v->voters);
-    msg_set(f->before, v->before);
-}
-
-/* The run is over for all, or it never came to a server: nobody waits for it.
- */
-static bool owes_farewell(const struct agent *a)
-{
-    return a->known != AGENT_END_FINAL && a->session.sought_us != MONO_NEVER;
-}
-
-/* Of an instance that it gave up it tells nothing: its voters there have to do
- * without its last word, and wait for it. */
-static bool is_bound_elsewhere(const struct agent *a,
-                               const struct msg_farewell *f)
-{
-    return a->vote.left[0] != '\0' && f->instance[0] == '\0';
-}
-
-static void fill_farewell(const struct agent *a, struct msg_farewell *f)
-{
-    struct msg_voted voted = {.round = 0};
+    char instance[MSG_INSTANCE_LEN + 1];
     memset(f, 0, sizeof(*f)); /* it is compared by its bytes */
-    if (!owes_farewell(a))
+    /* The run is over for all, or it never came to a server: nobody waits. */
+    if (a->known == AGENT_END_FINAL || a->session.sought_us == MONO_NEVER)
         return;
+    if (!fill_vote(a, f))
+        fill_place(a, f);
     f->version = MSG_VERSION;
+    f->last = 1;
     msg_set(f->run, a->conf.join.run);
     msg_set(f->agent, a->conf.join.agent);
     msg_set(f->name, a->conf.join.name);
-    if (fill_voted(a, &voted))
-        fill_vote(&voted, f);
-    else
-        fill_place(a, f);
-    if (!is_bound_elsewhere(a, f)) {
-        f->epoch = a->vote.promised.count;
-        msg_set(f->epoch_id, a->vote.promised.id);
-    }
-    if (a->known == AGENT_END_HELD) {
-        f->ended = 1;
-        f->end_status = a->verdict.end.status;
-        f->end_epoch = a->vote.ended.count;
-        msg_set(f->end_epoch_id, a->vote.ended.id);
-    }
+    msg_set(instance, f->instance);
+    msg_set_name(f->instance, instance);
+    /* Of an instance that it gave up it tells nothing: its voters there have to
+     * do without its last word, and wait for it. */
+    if (a->vote.left[0] == '\0' || f->instance[0] != '\0')
+        f->term = a->vote.promised;
+    f->done = a->work == AGENT_DONE && f->round == a->round.world.round;
+    bool holds = a->known == AGENT_END_HELD;
+    f->ended = holds ? a->verdict.end.status + 1 : 0;
+    f->end_term = holds ? a->vote.ended : (struct term){.count = 0};
 }
 
 void agent_record(struct step *s)
 {
     struct agent *a = s->a;
-    struct msg m = {.kind = MSG_KIND_farewell};
+    struct msg m = {.kind = MSG_KIND_vote};
     struct agent_action action = {.kind = AGENT_RECORD, .msg = &m};
-    fill_farewell(a, &m.farewell);
-    if (memcmp(&m.farewell, &a->recorded, sizeof(a->recorded)) == 0)
+    fill_farewell(a, &m.vote);
+    if (memcmp(&m.vote, &a->recorded, sizeof(a->recorded)) == 0)
         return;
-    a->recorded = m.farewell;
+    a->recorded = m.vote;
     agent_emit(s, &action);
 }
 
-/* To a server of a later epoch it says `voted` alone: that counts whom it
+/* To a server of a later term it says `vote` alone: that counts whom it
  * promised to obey. What it could not tell a later server it does not accept.
  */
 void agent_send_accept(struct step *s)
@@ -262,18 +231,16 @@ void agent_send_accept(struct step *s)
     struct msg m = {.kind = MSG_KIND_accept, .accept.round = v->accepted.round};
     if (v->state != AGENT_VOTE_PENDING || agent_is_leaving(s->a) ||
         agent_instance(s->a)[0] == '\0' ||
-        agent_epoch_order(&v->accepted.epoch, &v->promised) != 0)
+        term_cmp(&v->accepted.term, &v->promised) != 0)
         return;
-    m.accept.epoch = v->accepted.epoch.count;
-    msg_set(m.accept.epoch_id, v->accepted.epoch.id);
+    m.accept.term = v->accepted.term;
     agent_send(s, &m);
 }
 
 void agent_send_promise(struct step *s)
 {
-    const struct agent_epoch *promised = &s->a->vote.promised;
-    struct msg m = {.kind = MSG_KIND_promise, .promise.epoch = promised->count};
-    msg_set(m.promise.epoch_id, promised->id);
+    struct msg m = {.kind = MSG_KIND_promise,
+                    .promise.term = s->a->vote.promised};
     agent_send(s, &m);
 }
 
@@ -289,10 +256,9 @@ void agent_send_ready(struct step *s, int64_t round)
     const struct agent *a = s->a;
     struct msg m = {.kind = MSG_KIND_ready, .ready.round = round};
     if (round == a->round.world.round) {
-        m.ready = a->round.ends;
-        m.ready.round = round;
         m.ready.progress = a->round.progressed;
         m.ready.base_rank = a->round.world.base_rank;
+        exits_print_counts(&a->round.ends, m.ready.counts);
         exits_print(&a->round.ended, m.ready.ends);
     }
     agent_send(s, &m);
@@ -300,8 +266,8 @@ void agent_send_ready(struct step *s, int64_t round)
 
 void agent_send_done(struct step *s)
 {
-    struct msg m = {.kind = MSG_KIND_done,
-                    .done.round = s->a->round.world.round};
+    struct msg m = {.kind = MSG_KIND_ready,
+                    .ready = {.round = s->a->round.world.round, .done = 1}};
     agent_send(s, &m);
 }
 
@@ -313,6 +279,6 @@ void agent_send_leave(struct step *s)
 
 void agent_send_bye(struct step *s)
 {
-    struct msg m = {.kind = MSG_KIND_bye, .bye.status = s->a->verdict.status};
+    struct msg m = {.kind = MSG_KIND_leave, .leave.what = MSG_LEAVE_ENDED};
     agent_send(s, &m);
 }

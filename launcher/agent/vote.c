@@ -1,21 +1,21 @@
 /*
  * Rounds, and the authority over them.
  *
- * Happy path: `office`, the promise to obey; `voters` of a round that is
+ * Happy path: `prepare`, the promise to obey; `voters` of a round that is
  * pending, which is stored and accepted, and its world; `go`, and the workers
  * start. To a node that is no voter `world` is a round that has begun.
  *
  * Failure modes:
- *   - Another server takes office: its epoch is higher, and from the promise on
- *     nothing that is lower counts. This node keeps its lease: who takes office
+ *   - Another server is elected: its term is higher, and from the promise on
+ *     nothing that is lower counts. This node keeps its lease: who is elected
  *     waits for it.
- *   - A server that lost its office unawares says `office` of a lower epoch:
+ *   - A leader that was deposed unawares says `prepare` of a lower term:
  *     silence. Its voters, worlds and leases do not count either, since the
- *     agent obeys only a server that has shown its epoch on this connection.
+ *     agent obeys only a server that has shown its term on this connection.
  *   - The server dies between `voters` and `go`: the vote stays PENDING, and
- *     the next server is told (`voted`). It goes on with that round, or
- *     proposes another one, which is newer by its epoch.
- *   - The connection breaks before `accept` or `go` came over: `voted` and
+ *     the next server is told (`vote`). It goes on with that round, or
+ *     proposes another one, which is newer by its term.
+ *   - The connection breaks before `accept` or `go` came over: `vote` and
  *     `accept` are said again behind the next join.
  */
 #include "launcher/agent/agent_priv.h"
@@ -24,14 +24,12 @@
 #include <string.h>
 
 #include "rendezvous/base/err.h"
-#include "rendezvous/base/mono.h"
 
 /* -- rounds ---------------------------------------------------------------- */
 
 static struct agent_ballot ballot_of(const struct msg_world *w)
 {
-    return (struct agent_ballot){.round = w->round,
-                                 .epoch = agent_epoch(w->epoch, w->epoch_id)};
+    return (struct agent_ballot){.round = w->round, .term = w->term};
 }
 
 /* Newer than the round in hand; another instance's is. */
@@ -76,7 +74,7 @@ static void enter(struct step *s, const struct msg_world *w, int64_t told_at_us)
 
 /* A node that leaves has told the server that it obeys, which counts that as
  * its vote from then on: it has none for another server. */
-static bool is_bound(const struct agent *a, const struct agent_epoch *e)
+static bool is_bound(const struct agent *a, const struct term *e)
 {
     return agent_has_promised(a) && agent_is_leaving(a) &&
            strcmp(e->id, a->vote.promised.id) != 0;
@@ -96,44 +94,44 @@ static void leave_instance(struct agent *a)
 {
     struct agent_vote *v = &a->vote;
     msg_set(v->left, agent_instance(a));
-    v->left_epoch = v->promised;
+    v->left_term = v->promised;
     v->state = AGENT_VOTE_NONE;
     v->accepted = (struct agent_ballot){.round = 0};
     v->world = (struct msg_world){.round = 0};
 }
 
 /*
- * A server in office has the run as an older instance (it takes no nodes of an
+ * A leader has the run as an older instance (it takes no nodes of an
  * older one than its own), which has had fewer servers. What was promised in
  * the younger one says nothing there. Once only: of two instances that this
  * node was in before, it would not know which promises were whose.
  */
-static bool gives_way(const struct agent *a, const struct msg_office *office)
+static bool gives_way(const struct agent *a, const struct msg_prepare *prepare)
 {
     return a->vote.left[0] == '\0' && a->exit == AGENT_STAYS &&
-           is_other_instance(a, office->instance) &&
+           is_other_instance(a, prepare->instance) &&
            msg_same_instance(a->vote.promised_in, agent_instance(a));
 }
 
 static bool was_left(const struct agent *a,
-                     const struct msg_office *office,
-                     const struct agent_epoch *e)
+                     const struct msg_prepare *prepare,
+                     const struct term *e)
 {
-    return office->instance[0] != '\0' &&
-           msg_same_instance(office->instance, a->vote.left) &&
-           agent_epoch_order(e, &a->vote.left_epoch) <= 0;
+    return prepare->instance[0] != '\0' &&
+           msg_same_instance(prepare->instance, a->vote.left) &&
+           term_cmp(e, &a->vote.left_term) <= 0;
 }
 
-void agent_on_office(struct step *s, const struct msg_office *office)
+void agent_on_prepare(struct step *s, const struct msg_prepare *prepare)
 {
     struct agent *a = s->a;
-    struct agent_epoch e = agent_epoch(office->epoch, office->epoch_id);
-    if (agent_epoch_order(&e, &a->vote.promised) < 0 && gives_way(a, office)) {
+    struct term e = prepare->term;
+    if (term_cmp(&e, &a->vote.promised) < 0 && gives_way(a, prepare)) {
         leave_instance(a);
-        a->vote.promised = (struct agent_epoch){.count = 0};
+        a->vote.promised = (struct term){.count = 0};
     }
-    int order = agent_epoch_order(&e, &a->vote.promised);
-    if (order < 0 || is_bound(a, &e) || was_left(a, office, &e)) {
+    int order = term_cmp(&e, &a->vote.promised);
+    if (order < 0 || is_bound(a, &e) || was_left(a, prepare, &e)) {
         agent_note(s, NOTE_stale,
                    "a server of term %lld asks for obedience; this node obeys "
                    "term %lld",
@@ -141,13 +139,18 @@ void agent_on_office(struct step *s, const struct msg_office *office)
         return;
     }
     a->vote.promised = e;
-    msg_set(a->vote.promised_in, office->instance);
+    msg_set(a->vote.promised_in, prepare->instance);
     a->vote.echoed_us = s->now_us;
     a->session.obeyed = true;
     agent_send_promise(s);
     if (order == 0)
         return; /* asked again, in place of a lease */
     a->session.answered_us = s->now_us;
+    if (prepare->without[0] != '\0')
+        agent_note(s, NOTE_by_count,
+                   "enough nodes are here, and go on without %s; one of these "
+                   "that comes back is a newcomer",
+                   prepare->without);
     agent_send_beat(s); /* so that the lease does not wait for the next one */
 }
 
@@ -165,7 +168,7 @@ static void on_proposal(struct step *s, const struct agent_ballot *b)
 {
     struct agent_vote *v = &s->a->vote;
     int order = agent_ballot_order(b, &v->accepted);
-    bool now = agent_epoch_order(&b->epoch, &v->promised) == 0;
+    bool now = term_cmp(&b->term, &v->promised) == 0;
     if (!now || order < 0 || s->a->exit == AGENT_GAVE_UP ||
         agent_is_leaving(s->a)) {
         agent_note(s, NOTE_stale, "proposal of round %lld",
@@ -191,7 +194,7 @@ static void on_round_in_force(struct step *s, const struct agent_ballot *b)
 {
     struct agent_vote *v = &s->a->vote;
     int order = agent_ballot_order(b, &v->accepted);
-    if (order < 0 || agent_epoch_order(&b->epoch, &v->promised) > 0)
+    if (order < 0 || term_cmp(&b->term, &v->promised) > 0)
         return; /* what it proposes next will be newer */
     if (order > 0)
         accept_ballot(s, b);
@@ -214,7 +217,7 @@ void agent_on_voters(struct step *s, const struct msg_voters *voters)
         leave_instance(s->a);
     struct agent_ballot b = {
         .round = voters->round,
-        .epoch = agent_epoch(voters->epoch, voters->epoch_id),
+        .term = voters->term,
         .group_world = voters->group_world,
         .restarts = voters->restarts,
     };
@@ -276,8 +279,7 @@ void agent_on_world(struct step *s, const struct msg_world *w)
 void agent_on_go(struct step *s, const struct msg_go *go)
 {
     struct agent_vote *v = &s->a->vote;
-    struct agent_ballot b = {.round = go->round,
-                             .epoch = agent_epoch(go->epoch, go->epoch_id)};
+    struct agent_ballot b = {.round = go->round, .term = go->term};
     if (!is_of_accepted(v, &b)) {
         agent_note(s, NOTE_stale, "go for round %lld", (long long)go->round);
         return;
@@ -295,6 +297,7 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
     const struct agent *a = s->a;
     const char *target = candidates_target(&a->candidates);
     const char *plural = w->voters == 1 ? "" : "s";
+    bool counts = 2 * a->conf.join.nodes_min > a->conf.join.nodes_max;
     if (a->session.looking && a->session.stage != CANDIDATES_WAITS &&
         candidates_unreached(&a->candidates, names, sizeof(names)) > 0)
         (void)snprintf(silent, sizeof(silent), /* fits */
@@ -303,7 +306,19 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
                    "a server answers there, but reaches %lld of the %lld "
                    "voter%s of the last round, and needs more than half",
                    (long long)w->voters_here, (long long)w->voters, plural);
-    if (agent_is_answered_in_vain(s, why))
+    if (!agent_is_answered_in_vain(s, why))
+        return;
+    if (counts) /* more than half, or so many by count */
+        agent_note(
+            s, NOTE_wait,
+            "%lld of the %lld voter%s of the last round (the nodes that "
+            "decide on the next one) can be reached%s; bring the missing "
+            "nodes, or the network to them, back, or start others: with "
+            "%lld node%s at one place the run goes on",
+            (long long)w->voters_here, (long long)w->voters, plural, silent,
+            (long long)a->conf.join.nodes_min,
+            a->conf.join.nodes_min == 1 ? "" : "s");
+    else
         agent_note(s, NOTE_wait,
                    "%lld of the %lld voter%s of the last round (the nodes that "
                    "decide on the next one) can be reached, and more than half "
@@ -319,25 +334,32 @@ void agent_on_missing_voters(struct step *s, const struct msg_waiting *w)
  * term to a server that never led: the leader that it comes to hears of that,
  * and begins a term that is higher still. A newcomer may have obeyed servers
  * that had nothing, of any term: it begins anew. To another instance a node is
- * sent that is to give up its own (gives_way). */
-void agent_on_moved(struct step *s, const struct msg_moved *moved)
+ * sent that is to give up its own (gives_way). Without an address it is sent to
+ * a daemon that is back: at the first endpoint, or where the search for a
+ * leader, which follows if none is there, finds it. */
+void agent_on_serves(struct step *s, const struct msg_serves *to)
 {
     struct agent *a = s->a;
-    struct agent_epoch e = agent_epoch(moved->epoch, moved->epoch_id);
-    bool is_later = agent_epoch_order(&e, &a->vote.promised) >= 0;
-    bool is_other = is_other_instance(a, moved->instance);
+    struct term e = to->term;
+    bool is_later = term_cmp(&e, &a->vote.promised) >= 0;
+    bool is_other = is_other_instance(a, to->instance);
     bool has_leader = s->now_us < a->lease_until_us;
-    if ((!is_later && has_leader && !agent_is_free(a) && !is_other) ||
-        !candidates_is_addr(moved->addr) ||
-        strcmp(moved->addr, candidates_target(&a->candidates)) == 0) {
-        agent_note(s, NOTE_stale, "the run is said to be served at %s",
-                   moved->addr);
+    if (to->addr[0] == '\0' && is_later) {
+        candidates_take(&a->candidates, 0);
+        agent_go_there(s, "a daemon at the endpoint has the run again", false);
         return;
     }
-    bool pause = candidates_moved(&a->candidates, moved->addr);
+    if ((!is_later && has_leader && !agent_is_free(a) && !is_other) ||
+        !candidates_is_addr(to->addr) ||
+        strcmp(to->addr, candidates_target(&a->candidates)) == 0) {
+        agent_note(s, NOTE_stale, "the run is said to be served at %s",
+                   to->addr);
+        return;
+    }
+    bool pause = candidates_moved(&a->candidates, to->addr);
     agent_go_there(s, "the run is served elsewhere", pause);
     if (!is_later && agent_is_free(a)) {
-        a->vote.promised = (struct agent_epoch){.count = 0};
+        a->vote.promised = (struct term){.count = 0};
         a->vote.promised_in[0] = '\0';
     }
 }

@@ -6,7 +6,8 @@
  *
  * Failure modes:
  *   - A worker fails or hangs: the server is told, with the age of the failure;
- *     the other workers are stopped without waiting for its answer. They have
+ *     the other workers are stopped without waiting for its answer, nor for the
+ *     end of one that is known to end (AGENT_WORKER_FAILED). They have
  *     the short grace: a SIGTERM handler that runs a collective would wait for
  *     the dead until the grace is over.
  *   - A worker dies while all are being stopped: perhaps it failed first
@@ -14,13 +15,14 @@
  *   - A worker ignores the signal: SIGKILL after the grace.
  *   - Some workers cannot be started: those that run are stopped.
  *   - The lease is over: SIGKILL at once (agent_fence).
+ *   - SIGKILL does not end a worker (state D): if the user has set a limit, the
+ *     node goes without a word that its workers are dead (agent_abandon).
  */
 #include "launcher/agent/agent_priv.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -72,6 +74,15 @@ static void doubt_end(struct agent *a)
                    end->text);
 }
 
+static void exit_now(struct step *s)
+{
+    struct agent *a = s->a;
+    struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
+    agent_record(s);
+    agent_emit(s, &action);
+    a->exit = AGENT_GONE;
+}
+
 void agent_finish(struct step *s)
 {
     struct agent *a = s->a;
@@ -83,10 +94,14 @@ void agent_finish(struct step *s)
         agent_send_bye(s);
     else if (agent_is_leaving(a) && !a->hands_over)
         agent_send_ready(s, a->round.world.round);
-    struct agent_action action = {.kind = AGENT_EXIT, .verdict = &a->verdict};
-    agent_record(s);
-    agent_emit(s, &action);
-    a->exit = AGENT_GONE;
+    exit_now(s);
+}
+
+void agent_abandon(struct step *s)
+{
+    ddp_assert(s->a->stop >= AGENT_STOP_KILLED && s->a->exit != AGENT_STAYS);
+    doubt_end(s->a);
+    exit_now(s);
 }
 
 /*
@@ -99,21 +114,22 @@ static bool waits_for_end(const struct step *s)
     const struct agent *a = s->a;
     bool orphaned =
         a->exit == AGENT_ORPHANED || a->exit == AGENT_ORPHANED_LEAVING;
-    bool ordered = agent_is_leaving(a) && a->leave.all &&
+    bool ordered = agent_is_leaving(a) && a->leave.what == MSG_LEAVE_ALL &&
                    a->known == AGENT_END_UNKNOWN && agent_was_heard(a);
     return (ordered || (a->known == AGENT_END_HELD && !orphaned)) &&
            s->now_us < a->farewell_at_us;
 }
 
 /*
- * The server in office is our own, and ends with this launcher: not in the
+ * The leader is our own, and ends with this launcher: not in the
  * midst of a proposal, if that is soon over (round/handover.h in the core).
  */
 static bool hands_over(struct step *s)
 {
     struct agent *a = s->a;
     bool leaves = (a->exit == AGENT_LEAVING || a->exit == AGENT_DRAINED) &&
-                  !a->leave.all && a->known == AGENT_END_UNKNOWN;
+                  a->leave.what != MSG_LEAVE_ALL &&
+                  a->known == AGENT_END_UNKNOWN;
     bool serves = a->session.own && a->session.obeyed &&
                   a->session.state == AGENT_SESSION_HEARD;
     if (!leaves || !serves)
@@ -155,17 +171,21 @@ static void all_dead(struct step *s)
         agent_send_ready(s, a->round.world.round);
 }
 
+static int64_t grace_us(const struct agent *a)
+{
+    return a->grace == AGENT_GRACE_SHORT   ? a->conf.failure_us
+           : a->grace == AGENT_GRACE_DEATH ? a->conf.death_us
+                                           : a->conf.shutdown_us;
+}
+
 int64_t agent_grace_us(const struct agent *a)
 {
-    return a->grace == AGENT_GRACE_SHORT
-               ? mono_min(a->conf.failure_us, a->conf.shutdown_us)
-               : a->conf.shutdown_us;
+    return mono_min(grace_us(a), a->conf.shutdown_us);
 }
 
 const char *agent_grace_option(const struct agent *a)
 {
-    return a->grace == AGENT_GRACE_SHORT &&
-                   a->conf.failure_us <= a->conf.shutdown_us
+    return a->grace != AGENT_GRACE_LONG && grace_us(a) <= a->conf.shutdown_us
                ? "--failure_grace"
                : "--shutdown_timeout";
 }
@@ -188,11 +208,10 @@ static void stop_workers(struct step *s, int signo, enum agent_grace grace)
         a->grace = grace;
     a->kill_at_us = signo == SIGKILL ? MONO_NEVER
                                      : mono_after(s->now_us, agent_grace_us(a));
-    struct agent_action kill = {.kind = AGENT_KILL,
-                                .signo = signo,
-                                .why = grace == AGENT_GRACE_SHORT
-                                           ? STOP_PAGE_FAILED
-                                           : STOP_PAGE_SIGNAL};
+    struct agent_action kill = {
+        .kind = AGENT_KILL,
+        .signo = signo,
+        .why = grace != AGENT_GRACE_LONG ? STOP_PAGE_FAILED : STOP_PAGE_SIGNAL};
     agent_emit(s, &kill);
 }
 
@@ -204,6 +223,20 @@ void agent_stop_workers(struct step *s, int signo)
 void agent_stop_after_failure(struct step *s)
 {
     stop_workers(s, SIGTERM, AGENT_GRACE_SHORT);
+}
+
+void agent_stop_after_death(struct step *s)
+{
+    stop_workers(s, SIGTERM, AGENT_GRACE_DEATH);
+}
+
+/* The end of that worker is the failure. */
+static void stop_others(struct step *s, const struct agent_worker *w)
+{
+    if (w->signal != 0)
+        agent_stop_after_death(s);
+    else
+        agent_stop_after_failure(s);
 }
 
 /* They have as long as they would have between SIGTERM and SIGKILL. */
@@ -327,13 +360,22 @@ void agent_spawn(struct step *s)
 static void describe_failure(const struct agent *a, char *text, size_t size)
 {
     const struct msg_failed *f = &a->round.failed;
-    if (f->hung)
-        (void)snprintf(text, size, "%.300s", f->text);
+    if (f->how == MSG_FAILED_HUNG)
+        (void)snprintf(text, size, "%s", f->text);
     else if (f->signal != 0)
         (void)snprintf(text, size, "signal %lld (%s)", (long long)f->signal,
                        signals_name((int)f->signal));
     else
         (void)snprintf(text, size, "exit code %lld", (long long)f->code);
+}
+
+static enum msg_failed_how how_of(const struct agent_worker *w, bool hung)
+{
+    if (hung)
+        return MSG_FAILED_HUNG;
+    if (w->oom)
+        return MSG_FAILED_OOM;
+    return w->permanent ? MSG_FAILED_FOR_GOOD : MSG_FAILED_ENDED;
 }
 
 /* Tells of a worker that failed, or hung for `silent_us`. */
@@ -343,7 +385,7 @@ static void take_failure(struct step *s,
                          int64_t silent_us)
 {
     struct agent *a = s->a;
-    char how[320];
+    char how[sizeof(a->round.failed.text)];
     a->round.outcome = AGENT_FAILED;
     a->round.failed_at_us = s->now_us - silent_us;
     a->round.failed = (struct msg_failed){
@@ -353,9 +395,7 @@ static void take_failure(struct step *s,
         .pid = w->pid,
         .code = w->code,
         .signal = w->signal,
-        .permanent = w->permanent,
-        .oom = w->oom,
-        .hung = hung,
+        .how = how_of(w, hung),
     };
     if (w->text != NULL)
         msg_set(a->round.failed.text, w->text);
@@ -393,34 +433,31 @@ static bool has_obeyed(const struct agent_worker *w)
            (w->signal == 0 && (w->code == 0 || w->code == 128 + SIGTERM));
 }
 
+/* Its failure was told before its end: it has ended by that, however its
+ * process ended in the end. */
+static bool was_told(const struct agent *a, const struct agent_worker *w)
+{
+    const struct msg_failed *f = &a->round.failed;
+    return a->round.outcome == AGENT_FAILED && f->how != MSG_FAILED_HUNG &&
+           f->pid == w->pid;
+}
+
 /* Killed by us when its grace was over, and not by the kernel or a person. */
 static bool is_unstopped(const struct agent *a, const struct agent_worker *w)
 {
-    return w->signal == SIGKILL && !w->oom && a->stop == AGENT_STOP_KILLED_LATE;
+    return w->signal == SIGKILL && !w->oom && !was_told(a, w) &&
+           a->stop == AGENT_STOP_KILLED_LATE;
 }
 
 /* For the report on other nodes. */
 static void take_end(struct agent *a, const struct agent_worker *w)
 {
-    struct msg_ready *ends = &a->round.ends;
     int how = w->signal != 0 ? -w->signal : w->code;
     if (w->code == 0 && w->signal == 0)
         return;
-    ends->by_term += w->signal == SIGTERM;
-    ends->by_kill += w->signal == SIGKILL;
-    ends->by_signal +=
-        w->signal != 0 && w->signal != SIGTERM && w->signal != SIGKILL;
-    ends->by_code += w->signal == 0;
+    exits_count(&a->round.ends, w->signal);
     exits_add(&a->round.ended, w->local_rank,
               is_unstopped(a, w) ? EXITS_UNSTOPPED : how);
-}
-
-/* A worker that said that it aborts has ended by the abort, however its process
- * ended after that. */
-static bool has_aborted(const struct agent *a, const struct agent_worker *w)
-{
-    const struct msg_failed *f = &a->round.failed;
-    return a->round.outcome == AGENT_FAILED && !f->hung && f->pid == w->pid;
 }
 
 void agent_on_worker_exit(struct step *s, const struct agent_worker *ended)
@@ -428,9 +465,10 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *ended)
     struct agent *a = s->a;
     struct agent_worker as_failed = *ended;
     const struct agent_worker *w = &as_failed;
-    if (has_aborted(a, ended)) {
+    bool told = was_told(a, ended);
+    if (told) {
         as_failed.code = (int)a->round.failed.code;
-        as_failed.signal = 0;
+        as_failed.signal = (int)a->round.failed.signal;
     }
     ddp_assert(a->alive > 0);
     a->alive--;
@@ -439,7 +477,7 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *ended)
     bool ok = w->code == 0 && w->signal == 0;
     if (a->work == AGENT_RUNNING && !ok) {
         take_failure(s, w, false, 0);
-        agent_stop_after_failure(s);
+        stop_others(s, w);
     } else if (a->work == AGENT_RUNNING) {
         a->succeeded++;
         if (a->alive > 0)
@@ -451,12 +489,12 @@ void agent_on_worker_exit(struct step *s, const struct agent_worker *ended)
                    a->succeeded == 1 ? "" : "s");
         agent_send_done(s);
     } else {
-        if (is_own_death(a, w))
+        if (!told && is_own_death(a, w))
             take_failure(s, w, false, 0);
         if (a->alive == 0)
             all_dead(s);
         else if (a->stop == AGENT_STOP_AT_STEP && !has_obeyed(w))
-            agent_stop_after_failure(s);
+            stop_others(s, w);
     }
 }
 
@@ -468,15 +506,15 @@ void agent_on_worker_hung(struct step *s, const struct agent_event *ev)
     if (a->work != AGENT_RUNNING)
         return;
     take_failure(s, &ev->worker, true, ev->silent_us);
-    agent_stop_after_failure(s);
+    agent_stop_after_death(s);
 }
 
-void agent_on_worker_aborted(struct step *s, const struct agent_worker *w)
+void agent_on_worker_failed(struct step *s, const struct agent_worker *w)
 {
     if (s->a->work != AGENT_RUNNING)
         return;
     take_failure(s, w, false, 0);
-    agent_stop_after_failure(s);
+    stop_others(s, w);
 }
 
 /* If no worker looks whether it is asked, all have got the signal already, and

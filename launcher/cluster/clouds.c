@@ -11,7 +11,6 @@
  */
 #include <cjson/cJSON.h>
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

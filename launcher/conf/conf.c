@@ -32,6 +32,9 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 
+#define HANG_MOST_US   (86400 * MONO_S)
+#define DEATH_GRACE_US (500 * MONO_MS)
+
 /* -- nodes and workers ----------------------------------------------------- */
 
 static int
@@ -94,16 +97,6 @@ static int copy_name(const struct opts *o,
     return 0;
 }
 
-/* A random name in the form of a UUID, as torchrun makes one. */
-static void random_run_id(struct conf *c)
-{
-    char id[RNG_ID_LEN + 1];
-    rng_id(id);
-    _Static_assert(RNG_ID_LEN == 32, "five parts of a UUID");
-    (void)snprintf(c->run_id, sizeof(c->run_id), "%.8s-%.4s-%.4s-%.4s-%.12s",
-                   id, id + 8, id + 12, id + 16, id + 20); /* 36 letters */
-}
-
 static int
 check_names(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
@@ -114,7 +107,12 @@ check_names(struct conf *c, const struct opts *o, struct ddp_err *err)
     bool alone = opts_number(o, OPTIONS_standalone) != 0;
     if (c->run_id[0] != '\0' && !(alone && !opts_given(o, OPTIONS_rdzv_id)))
         return 0;
-    random_run_id(c);
+    /* A random name in the form of a UUID, as torchrun makes one. */
+    char id[RNG_ID_LEN + 1];
+    rng_id(id);
+    _Static_assert(RNG_ID_LEN == 32, "five parts of a UUID");
+    (void)snprintf(c->run_id, sizeof(c->run_id), "%.8s-%.4s-%.4s-%.4s-%.12s",
+                   id, id + 8, id + 12, id + 16, id + 20); /* 36 letters */
     if (!alone)
         conf_note(c, "--rdzv_id is empty: the run gets the name %s", c->run_id);
     return 0;
@@ -294,29 +292,54 @@ check_signals(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-/* 0 is off. */
-static int64_t limit_of(const struct opts *o, int id)
+/* "SECONDS[,BEAT]"; 0 is off. */
+static bool read_limits(const char *text, struct hang_limits *l)
 {
-    int64_t us = opts_number(o, id);
-    return us > 0 ? us : MONO_NEVER;
+    char first[32] = "";
+    size_t len = strcspn(text, ",");
+    const char *beat = text[len] == ',' ? text + len + 1 : "0";
+    if (len >= sizeof(first))
+        return false;
+    memcpy(first, text, len);
+    if (!opts_read_seconds(first, 0, HANG_MOST_US, &l->idle_us) ||
+        !opts_read_seconds(beat, 0, HANG_MOST_US, &l->beat_us))
+        return false;
+    l->how = l->idle_us > 0 || l->beat_us > 0 ? CONF_HANG_FIXED : CONF_HANG_OFF;
+    l->idle_us = l->idle_us > 0 ? l->idle_us : MONO_NEVER;
+    l->beat_us = l->beat_us > 0 ? l->beat_us : MONO_NEVER;
+    return true;
 }
 
 /* torch 2.15 ends the job, without a restart, if a worker is in state D for
  * this time (local_elastic_agent.py). Values of 0 or less are off there. */
-static void note_state_d(struct conf *c)
+static void read_unkilled(struct conf *c)
 {
-    const char *text = getenv("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT");
-    if (text != NULL && strtod(text, NULL) > 0)
-        conf_note(c, "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT is ignored: "
-                     "--hang_timeout finds workers without progress, those in "
-                     "uninterruptible sleep (state D) as well");
+    static const char name[] = "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT";
+    const char *text = getenv(name);
+    int64_t us = 0;
+    if (text != NULL &&
+        !opts_read_seconds(text, -HANG_MOST_US, HANG_MOST_US, &us))
+        conf_note(c, "%s=%.40s is ignored: it is no number of seconds", name,
+                  text);
+    c->unkilled_us = us > 0 ? us : MONO_NEVER;
 }
 
-static void check_hang(struct conf *c, const struct opts *o)
+static int check_hang(struct conf *c, const struct opts *o, struct ddp_err *err)
 {
-    note_state_d(c);
-    c->hang.beat_us = limit_of(o, OPTIONS_beat_timeout);
-    c->hang.idle_us = limit_of(o, OPTIONS_hang_timeout);
+    const char *text = opts_text(o, OPTIONS_hang_timeout);
+    read_unkilled(c);
+    c->hang = (struct hang_limits){
+        .how = CONF_HANG_TELL, .idle_us = MONO_NEVER, .beat_us = MONO_NEVER};
+    if (strcmp(text, "tell") == 0)
+        return 0;
+    c->hang.how = CONF_HANG_AUTO;
+    if (strcmp(text, "auto") == 0 || read_limits(text, &c->hang))
+        return 0;
+    (void)ddp_err_set(err, DDP_E_USAGE,
+                      "must be tell, auto, a number of seconds from 0 to "
+                      "86400, or two: without progress, and without a beat "
+                      "(300,60)");
+    return conf_blame(o, OPTIONS_hang_timeout, err);
 }
 
 /* "gpu", "gpu,COMMAND" or "COMMAND". */
@@ -387,7 +410,10 @@ static void check_graces(struct conf *c, const struct opts *o)
 {
     char name[64];
     c->shutdown_timeout_us = opts_number(o, OPTIONS_shutdown_timeout);
-    c->failure_grace_us = opts_number(o, OPTIONS_failure_grace);
+    c->failure_grace_us = c->death_grace_us =
+        opts_number(o, OPTIONS_failure_grace);
+    if (!opts_given(o, OPTIONS_failure_grace))
+        c->death_grace_us = DEATH_GRACE_US;
     if (opts_given(o, OPTIONS_failure_grace) &&
         c->failure_grace_us > c->shutdown_timeout_us)
         conf_note(c,
@@ -481,12 +507,11 @@ static int check_rest(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->crash_loop = (int)opts_number(o, OPTIONS_crash_loop);
     c->scale_interval_us = opts_number(o, OPTIONS_scale_interval);
     check_graces(c, o);
-    check_hang(c, o);
     if (check_max_restarts(c, o, err) < 0 || check_strikes(c, o, err) < 0 ||
         check_log_dir(c, o, err) < 0 || check_token(c, o, err) < 0 ||
         check_signals(c, o, err) < 0 || conf_leave(c, o, err) < 0 ||
         check_memory(c, o, err) < 0 || check_health(c, o, err) < 0 ||
-        check_standby(c, o, err) < 0 ||
+        check_hang(c, o, err) < 0 || check_standby(c, o, err) < 0 ||
         check_word(o, OPTIONS_worker_store, "agent or none", stores, err) < 0 ||
         check_word(o, OPTIONS_cgroup, "auto or none", cgroups, err) < 0 ||
         check_word(o, OPTIONS_start_method, "spawn, fork or forkserver",
@@ -550,7 +575,7 @@ become_preflight(struct conf *c, const struct opts *o, struct ddp_err *err)
     c->restart_window_us = 0;
     (void)snprintf(c->max_restarts_text, sizeof(c->max_restarts_text), "1");
     c->worker_store = true;
-    c->hang.beat_us = c->hang.idle_us = MONO_NEVER; /* it has own limits */
+    c->hang.how = CONF_HANG_OFF;  /* it has own limits */
     conf_output_free(&c->output); /* its tables go to our own stdout */
     memset(&c->output, 0, sizeof(c->output));
     return conf_probe(c, err);

@@ -41,6 +41,9 @@ enum conf_backend {
 };
 
 /* Where the rendezvous is served. */
+/* Of a host's name that is told to other nodes (join.addr, serves.addr). */
+#define CONF_TOLD_HOST_MAX 64
+
 struct conf_endpoint {
     char host[256]; /* a name or an address, without brackets */
     int port;       /* 0: a free one, only if nnodes_max is 1 */
@@ -91,10 +94,25 @@ enum conf_mpi {
     CONF_MPI_AUTO, /* both */
 };
 
+/* --hang_timeout. */
+enum conf_hang {
+    CONF_HANG_OFF,
+    CONF_HANG_TELL,  /* learns what is too long, and tells of it */
+    CONF_HANG_AUTO,  /* the same, and the worker counts as failed */
+    CONF_HANG_FIXED, /* the times below */
+};
+
+/* Whether a hang ends the round, and not only words are made of it. */
+static inline bool conf_hang_acts(enum conf_hang how)
+{
+    return how == CONF_HANG_AUTO || how == CONF_HANG_FIXED;
+}
+
 /* When a worker hangs. */
 struct hang_limits {
-    int64_t beat_us; /* --beat_timeout, MONO_NEVER: off */
-    int64_t idle_us; /* --hang_timeout, MONO_NEVER: off */
+    enum conf_hang how;
+    int64_t idle_us; /* FIXED: without progress, MONO_NEVER: off ... */
+    int64_t beat_us; /* ... and without a beat */
 };
 
 struct conf {
@@ -153,7 +171,7 @@ struct conf {
     int max_restarts;
     int64_t restart_window_us;  /* max_restarts within this time; 0: in all */
     char max_restarts_text[48]; /* as it was given, "3/1h" */
-    int node_strikes;           /* failures in a row until a node ... */
+    int node_strikes;           /* in a row until a node ... */
     int64_t cooldown_us;        /* ... is quarantined for this time; 0: off */
     int crash_loop;             /* rounds without progress, 0: off */
     int64_t scale_interval_us;
@@ -165,7 +183,11 @@ struct conf {
     int64_t heartbeat_timeout_us;
     int64_t reconnect_timeout_us;
     int64_t shutdown_timeout_us;
+    int64_t death_grace_us;   /* the next one, if a signal killed a worker */
     int64_t failure_grace_us; /* may be above shutdown_timeout_us */
+    int64_t
+        unkilled_us; /* after which a node is given up where the kernel holds
+                        a worker back from SIGKILL; MONO_NEVER: never */
     struct hang_limits hang;
     char standby[4096]; /* modules to import ahead, with commas; "auto":
                            learnt from the workers; "": none */

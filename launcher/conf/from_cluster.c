@@ -167,17 +167,14 @@ static void fill_interface(const struct filling *l)
                 ->variable = true;
 }
 
-/* Launchers of a script are told where they meet, and the name of the run, by
- * their front end; but those of one step of Slurm, which find it there. */
-static bool is_told_later(const struct cluster *f)
-{
-    return f->script && (f->launch_with != NULL || f->components > 0);
-}
-
 static int fill(const struct filling *l)
 {
     const struct cluster *f = l->f;
-    bool nnodes = conf_said(l->o, OPTIONS_nnodes), later = is_told_later(f);
+    bool nnodes = conf_said(l->o, OPTIONS_nnodes);
+    /* Launchers of a script are told where they meet, and the name of the run,
+     * by their front end; but those of one step of Slurm, which find it there.
+     */
+    bool later = f->script && (f->launch_with != NULL || f->components > 0);
     bool several = nnodes || (f->nnodes_from != NULL && f->nnodes > 1);
     if (!nnodes && f->nnodes_from == NULL) {
         /* A sweep, or a job whose user has forgotten the number. */

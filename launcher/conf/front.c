@@ -136,12 +136,6 @@ static int read_hosts(struct conf *c, const struct opts *o, struct ddp_err *err)
     return 0;
 }
 
-static bool is_loopback(const char *name)
-{
-    return strcasecmp(name, "localhost") == 0 ||
-           strncmp(name, "127.", 4) == 0 || strcmp(name, "::1") == 0;
-}
-
 /* -- what goes with it ----------------------------------------------------- */
 
 static bool is_variable(const char *name, size_t len)
@@ -241,7 +235,8 @@ static int fill_endpoint(struct conf *c,
     if (conf_said(o, OPTIONS_rdzv_endpoint) ||
         conf_said(o, OPTIONS_master_addr))
         return 0;
-    if (is_loopback(first))
+    if (strcasecmp(first, "localhost") == 0 || strncmp(first, "127.", 4) == 0 ||
+        strcmp(first, "::1") == 0)
         return ddp_err_set(err, DDP_E_USAGE,
                            "the first host of the list is %.60s, which is "
                            "another one on each host: give its name",

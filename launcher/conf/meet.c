@@ -322,6 +322,10 @@ static const char *why_no_list(const struct conf *c)
         if (is_loopback(e->host) != is_loopback(first->host))
             return "localhost and other hosts cannot be in one list: on each "
                    "node localhost is another machine";
+        if (strlen(e->host) > CONF_TOLD_HOST_MAX ||
+            strlen(first->host) > CONF_TOLD_HOST_MAX)
+            return "nodes tell each other 64 bytes of a name at most; give "
+                   "shorter ones, or addresses";
         if (e->port == 0 || first->port == 0)
             return "each address of a list needs a port that all nodes know, "
                    "not 0";
@@ -470,11 +474,17 @@ check_local_addr(struct conf *c, const struct opts *o, struct ddp_err *err)
         return 0;
     if (copy_address(o, OPTIONS_local_addr, c->local_addr, err) < 0)
         return -1;
-    if (!is_wildcard(c->local_addr))
+    if (is_wildcard(c->local_addr))
+        ddp_err_set(err, DDP_E_USAGE,
+                    "no other node can connect to this address; give one of "
+                    "this node's own");
+    else if (strlen(c->local_addr) > CONF_TOLD_HOST_MAX)
+        ddp_err_set(err, DDP_E_USAGE,
+                    "other nodes can be told %d bytes of a name at most; give "
+                    "a shorter one, or an address",
+                    CONF_TOLD_HOST_MAX);
+    else
         return 0;
-    ddp_err_set(err, DDP_E_USAGE,
-                "no other node can connect to this address; give one of this "
-                "node's own");
     return conf_blame(o, OPTIONS_local_addr, err);
 }
 

@@ -85,6 +85,9 @@ static const char *const rdzv_keys[] = {
 };
 
 static const struct opts_gone gone[] = {
+    {"beat_timeout", "PET_BEAT_TIMEOUT",
+     "write it behind the other time, --hang_timeout=SECONDS,BEAT, or "
+     "--hang_timeout=0,BEAT for beats alone"},
     {"drain_interval", "PET_DRAIN_INTERVAL",
      "write it behind the check, --drain_check=COMMAND@SECONDS"},
     {"gpu_health_check", "PET_GPU_HEALTH_CHECK",

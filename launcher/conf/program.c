@@ -17,12 +17,6 @@ static bool has_file(const char *folder, const char *name)
     return n > 0 && (size_t)n < sizeof(path) && access(path, F_OK) == 0;
 }
 
-/* Python runs such a folder as a program. */
-static bool has_main(const char *folder)
-{
-    return has_file(folder, "__main__.py");
-}
-
 /* Whether the file at `path` can be executed; `name` is what to call it. */
 static int
 check_executable(const char *path, const char *name, struct ddp_err *err)
@@ -34,9 +28,9 @@ check_executable(const char *path, const char *name, struct ddp_err *err)
                            name);
     }
     if (S_ISDIR(st.st_mode))
-        return ddp_err_set(err, DDP_E_NOTEXEC, "%.300s: this is a folder%s",
-                           name,
-                           has_main(path) ? " with a __main__.py: to run it "
+        return ddp_err_set(
+            err, DDP_E_NOTEXEC, "%.300s: this is a folder%s", name,
+            has_file(path, "__main__.py") ? " with a __main__.py: to run it "
                                             "with Python add --run_path"
                                           : ", not a program");
     if (!S_ISREG(st.st_mode) || access_at(AT_FDCWD, path, X_OK, AT_EACCESS) < 0)

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -173,13 +172,13 @@ void front_child_write(struct front_child *k)
     }
 }
 
-void front_child_kill(const struct front_child *k, int signo)
+void front_child_kill(const struct front_child *k)
 {
     if (!front_child_lives(k))
         return;
     ddp_assert(k->pid > 1);
-    if (kill(-k->pid, signo) != 0) /* before its setsid */
-        (void)kill(k->pid, signo);
+    if (kill(-k->pid, SIGKILL) != 0) /* before its setsid */
+        (void)kill(k->pid, SIGKILL);
 }
 
 bool front_child_answered(const struct front_child *k)
@@ -223,7 +222,7 @@ bool front_child_is_over(struct front_child *k, int64_t now_us)
 
 void front_child_free(struct front_child *k)
 {
-    front_child_kill(k, SIGKILL);
+    front_child_kill(k);
     close_in(k);
     front_stream_close(&k->out);
     front_stream_close(&k->err);

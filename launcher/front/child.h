@@ -77,8 +77,8 @@ void front_child_write(struct front_child *k);
 /* Whether it was executed and has not been reaped. */
 bool front_child_lives(const struct front_child *k);
 
-/* Signals it and what it started in its process group. */
-void front_child_kill(const struct front_child *k, int signo);
+/* Kills it and what it started in its process group. */
+void front_child_kill(const struct front_child *k);
 
 /* Since `asked_us`. Whatever came counts: the word of its proxy stands behind
  * output that comes slowly. While that is not read, no answer can be seen. */

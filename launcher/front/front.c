@@ -33,7 +33,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -99,7 +98,7 @@ look_at_start(struct front *f, struct front_child *k, int64_t now_us)
     front_say(f, "cannot start on %s: no answer within %.12g s", k->name,
               (double)f->conf->front.timeout_us / (double)MONO_S);
     k->told = true;
-    front_child_kill(k, SIGKILL);
+    front_child_kill(k);
     front_hosts_fail(f);
 }
 
@@ -120,7 +119,7 @@ static void look_at_late(struct front *f, struct front_child *k, int64_t now_us)
         return;
     if (k->state == CHILD_RUNS)
         front_say(f, "%s does not end: giving it up", k->name);
-    front_child_kill(k, SIGKILL);
+    front_child_kill(k);
 }
 
 /* When the others are ended if too few are left. */
@@ -175,7 +174,7 @@ static void leave_out(struct front *f, struct front_child *k, int64_t now_us)
         f, "giving up %s, which has not answered: the job succeeded without it",
         k->name);
     k->told = true;
-    front_child_kill(k, SIGKILL);
+    front_child_kill(k);
 }
 
 /* Launchers that have not ended, those of lost hosts left out. */
@@ -188,19 +187,14 @@ static int count_launchers(const struct front *f)
     return n;
 }
 
-/* Output that waits for a console, here or there, is not cut off. */
-static void watch_output(struct front *f, int64_t now_us)
+static void look_at_done(struct front *f, int64_t now_us)
 {
+    /* Output that waits for a console, here or there, is not cut off. */
     uint64_t moved = f->out.gone + f->err_to->gone;
     if (moved != f->moved || console_waiting(&f->out) > 0 ||
         console_waiting(f->err_to) > 0)
         f->moved_us = now_us;
     f->moved = moved;
-}
-
-static void look_at_done(struct front *f, int64_t now_us)
-{
-    watch_output(f, now_us);
     if (f->done_us == 0 || f->ending_us != 0)
         return;
     for (int i = 0; i < f->n && front_is_list(f); i++)
@@ -237,7 +231,7 @@ static void ask_child(struct front *f, struct front_child *k, int64_t now_us)
         return;
     }
     front_say(f, "%s does not answer any more: giving it up", k->name);
-    front_child_kill(k, SIGKILL);
+    front_child_kill(k);
 }
 
 static void ask(struct front *f, int64_t now_us)
@@ -294,7 +288,7 @@ static void pass_on(struct front *f, int signo)
     f->signo = again ? f->signo : signo;
     for (int i = 0; i < f->n && again; i++)
         if (f->child[i].state == CHILD_STARTING)
-            front_child_kill(&f->child[i], SIGKILL);
+            front_child_kill(&f->child[i]);
 }
 
 static void hear_signals(struct front *f)

@@ -130,6 +130,9 @@ void front_hosts_fail(struct front *f)
     f->unreachable = true;
     if (!front_is_list(f))
         front_say(f, "the step of a component did not start: ending the job");
+    else if (left == 0)
+        front_say(f, "no host can be reached, and the job needs %d: ending it",
+                  f->conf->nnodes_min);
     else
         front_say(
             f,

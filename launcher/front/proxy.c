@@ -309,14 +309,6 @@ static int reap(struct proxy *p)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void hear_signals(struct proxy *p)
-{
-    struct signalfd_siginfo info;
-    while (read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        if (info.ssi_signo < SIGNALS)
-            p->own_us[info.ssi_signo] = mono_now_us();
-}
-
 /* -- the front end --------------------------------------------------------- */
 
 static void lose(struct proxy *p, const char *why)
@@ -419,7 +411,10 @@ static bool wait_and_hear(struct proxy *p, int fd, int64_t next_us)
         (void)usleep(RETRY_US); /* no memory: what is readable stays so */
         return false;
     }
-    hear_signals(p);
+    struct signalfd_siginfo info;
+    while (read(p->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        if (info.ssi_signo < SIGNALS)
+            p->own_us[info.ssi_signo] = mono_now_us();
     if (fds[1].revents != 0)
         hear_front(p);
     return fds[2].revents != 0;

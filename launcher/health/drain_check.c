@@ -12,7 +12,6 @@
  */
 #include "launcher/health/drain_check.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

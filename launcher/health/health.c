@@ -15,21 +15,19 @@
  */
 #include "launcher/health/health.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launcher/health/gpu_health.h"
 #include "launcher/health/said.h"
-#include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/net/helper.h"
 
 #define HEALTH_MAGIC 0x6865616cu
@@ -42,23 +40,9 @@ struct health {
     uv_timer_t timer;
     int fd;                 /* its output; -1: no check runs */
     pid_t helper;           /* 0: none */
-    int64_t start_us;       /* of the kernel's log */
+    int64_t start_us;       /* of the kernel's log, by mono_awake_us */
     struct ddp_err problem; /* helper 0: why none could be started */
 };
-
-static struct health *health_of(const uv_handle_t *handle)
-{
-    struct health *h = handle->data;
-    ddp_assert(h->magic == HEALTH_MAGIC);
-    return h;
-}
-
-static int64_t kernel_now_us(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
-    return (int64_t)t.tv_sec * MONO_S + t.tv_nsec / 1000;
-}
 
 struct health *health_new(uv_loop_t *loop,
                           const struct conf *conf,
@@ -73,7 +57,7 @@ struct health *health_new(uv_loop_t *loop,
     h->handler = handler;
     h->ctx = ctx;
     h->fd = -1;
-    h->start_us = kernel_now_us();
+    h->start_us = mono_awake_us();
     (void)uv_timer_init(loop, &h->timer); /* cannot fail */
     h->timer.data = h;
     return h;
@@ -113,7 +97,7 @@ static void look_main(const struct helper_fds *fds, const void *arg)
 
 /* -- the end of a check ---------------------------------------------------- */
 
-static void drop(struct health *h)
+void health_stop(struct health *h)
 {
     if (h->helper > 0)
         (void)kill(-h->helper, SIGKILL);
@@ -131,7 +115,7 @@ static void tell(struct health *h, const char *how)
     char said[SAID_MAX + 1] = "", why[SAID_MAX + 400];
     if (h->fd >= 0)
         said_read(h->fd, said);
-    drop(h);
+    health_stop(h);
     ddp_assert(h->helper == 0 && h->fd < 0);
     bool both = said[0] != '\0' && how != NULL;
     (void)snprintf(why, sizeof(why), "%s%s%s%s", said, both ? " (" : "",
@@ -141,8 +125,9 @@ static void tell(struct health *h, const char *how)
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct health *h = health_of((const uv_handle_t *)timer);
+    struct health *h = timer->data;
     char how[sizeof(h->problem.text) + 64];
+    ddp_assert(h->magic == HEALTH_MAGIC);
     if (h->helper > 0)
         (void)snprintf(
             how, sizeof(how), /* fits */
@@ -152,11 +137,6 @@ static void on_timer(uv_timer_t *timer)
         (void)snprintf(how, sizeof(how), "cannot start the health check: %s",
                        h->problem.text); /* fits */
     tell(h, how);
-}
-
-void health_stop(struct health *h)
-{
-    drop(h);
 }
 
 pid_t health_helper(const struct health *h)

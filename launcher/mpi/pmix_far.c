@@ -19,7 +19,6 @@
 #include "launcher/mpi/pmix_far.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define FAR_MAGIC 0x66617220u
 

@@ -188,15 +188,6 @@ static bool is_full_file(int sys_errno)
     return sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == EFBIG;
 }
 
-/* No stream is in a line of it any more. */
-static void die(struct console *c)
-{
-    c->was = c->kind;
-    c->kind = CONSOLE_DEAD;
-    c->owner = c->mid = 0;
-    c->rests_until_us = mono_now_us() + REVIVE_US;
-}
-
 void console_revive(struct console *c)
 {
     struct stat st;
@@ -214,19 +205,15 @@ void console_revive(struct console *c)
         console_put(c, "\n", 1);
 }
 
-static void took(struct console *c, size_t len)
-{
-    ddp_assert(len > 0);
-    c->cut = buf_head(&c->out)[len - 1] != '\n';
-    buf_take(&c->out, len);
-    c->gone += len;
-}
-
 /* It will never take what waits. A file may take what comes later. */
 static void refuse(struct console *c, int sys_errno)
 {
     if (c->kind != CONSOLE_FILE && !is_full_file(sys_errno)) {
-        die(c);
+        /* No stream is in a line of it any more. */
+        c->was = c->kind;
+        c->kind = CONSOLE_DEAD;
+        c->owner = c->mid = 0;
+        c->rests_until_us = mono_now_us() + REVIVE_US;
         return;
     }
     c->lost += buf_len(&c->out);
@@ -246,7 +233,9 @@ void console_flush(struct console *c)
             refuse(c, n < 0 ? errno : ENOSPC);
             break;
         }
-        took(c, (size_t)n);
+        c->cut = buf_head(&c->out)[n - 1] != '\n';
+        buf_take(&c->out, (size_t)n);
+        c->gone += (size_t)n;
     }
     c->gone += buf_len(&c->out);
     if (buf_len(&c->out) > 0)

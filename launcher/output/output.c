@@ -94,7 +94,7 @@ struct output *output_new(const struct conf *conf)
     for (size_t i = 0; i < n; i++)
         o->handed[i].fds[0] = o->handed[i].fds[1] = -1;
     o->conf = conf;
-    if (conf->hang.idle_us != MONO_NEVER)
+    if (conf->hang.how != CONF_HANG_OFF)
         o->seen = share(n);
     o->ctl = -1;
     for (int i = 0; i < 2; i++)

@@ -53,7 +53,7 @@ void output_tail(struct output *o,
                  char text[LINES_TAIL_BYTES + 1]);
 
 /* How many bytes have come from the workers at this local rank, all rounds
- * together; 0 without --hang_timeout. */
+ * together; 0 with --hang_timeout=0. */
 int64_t output_bytes(const struct output *o, int local_rank);
 
 /* Hands a line of JSON to the events' file. It is lost if the relay hangs. */

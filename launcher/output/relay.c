@@ -26,7 +26,6 @@
 #include "launcher/output/relay.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,18 +304,6 @@ static void turn(struct relay *r, int wait_ms)
     }
 }
 
-/* What waits in the console's own memory. */
-static void count_waiting(struct relay *r, const struct console *c)
-{
-    int64_t n = (int64_t)console_waiting(c);
-    if (c->copied && c->sole)
-        r->partly += n;
-    else if (c->copied)
-        r->hidden += n;
-    else if (c->sole) /* else it is ddprun's own */
-        r->lost += n;
-}
-
 /* The folders of all attempts are in one. */
 static void tell_hidden(struct relay *r)
 {
@@ -361,8 +348,16 @@ static void tell_unseen(struct relay *r)
     for (const struct stream *s = r->streams; s != NULL; s = s->next)
         if (s->console != NULL)
             relay_count_unseen(r, s);
-    for (int i = 0; i < 2; i++)
-        count_waiting(r, &r->consoles[i]);
+    for (int i = 0; i < 2; i++) {
+        const struct console *c = &r->consoles[i];
+        int64_t n = (int64_t)console_waiting(c); /* in its own memory */
+        if (c->copied && c->sole)
+            r->partly += n;
+        else if (c->copied)
+            r->hidden += n;
+        else if (c->sole) /* else it is ddprun's own */
+            r->lost += n;
+    }
     tell_hidden(r);
     if (r->lost > 0)
         (void)console_say(err,
@@ -422,8 +417,10 @@ void relay_main(int fd,
         log_warn("the process for the workers' output cannot start");
         _exit(ddp_code_exit(DDP_E_NOMEM));
     }
+    (void)gethostname(r.host, sizeof(r.host) - 1);
+    r.one_console = console_same(STDOUT_FILENO, STDERR_FILENO);
     /* Our own log and the workers' inherited streams go there, too. */
-    bool shared = console_same(STDOUT_FILENO, STDERR_FILENO);
+    bool shared = r.one_console;
     for (int i = 0; i < r.conf->nproc; i++) {
         struct conf_plan plan =
             conf_output_plan(&r.conf->output, i, CONF_STDOUT);

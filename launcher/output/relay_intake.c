@@ -322,18 +322,15 @@ static void drain(struct relay *r, struct stream *s)
 
 static struct console *console_of(struct relay *r, enum conf_stream which)
 {
-    return &r->consoles[which == CONF_STDERR ||
-                        console_same(STDOUT_FILENO, STDERR_FILENO)];
+    return &r->consoles[which == CONF_STDERR || r->one_console];
 }
 
 static void set_prefix(struct relay *r, struct stream *s, int64_t rank)
 {
     static const int colours[COLOURS] = {36, 33, 32, 35, 34, 31};
     const struct conf *conf = r->conf;
-    char host[256] = "";
-    (void)gethostname(host, sizeof(host) - 1);
     const struct lines_who who = {.role = conf->role,
-                                  .host = host,
+                                  .host = r->host,
                                   .local_rank = s->local_rank,
                                   .rank = rank};
     s->prefix_len =
@@ -453,22 +450,17 @@ static void add_stream(struct relay *r,
         s->input = STREAM_SPLICED;
 }
 
-/* The workers of the last round are dead: what they wrote goes into the files
- * before anything of the next round. */
-static void end_streams_of(struct relay *r, int local_rank)
+void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2])
 {
+    ddp_assert(w->local_rank >= 0 && w->local_rank < r->conf->nproc);
+    /* The workers of the last round are dead: what they wrote goes into the
+     * files before anything of the next round. */
     for (struct stream *s = r->streams; s != NULL; s = s->next)
-        if (s->local_rank == local_rank) {
+        if (s->local_rank == w->local_rank) {
             drain(r, s);
             if (is_read(s))
                 end_reading(r, s);
         }
-}
-
-void relay_open_worker(struct relay *r, const struct relay_msg *w, int fds[2])
-{
-    ddp_assert(w->local_rank >= 0 && w->local_rank < r->conf->nproc);
-    end_streams_of(r, w->local_rank);
     open_filtered(r, w->text, w->round);
     for (int i = 0, n = 0; i < 2; i++)
         if ((w->piped >> i & 1) != 0 && fds[n] >= 0)
@@ -488,24 +480,20 @@ static struct stream *find_stderr(const struct relay *r, int local_rank)
     return newest;
 }
 
-/* Reads what the worker wrote before it died; at most TAIL_MOST reads, since
- * another process may go on writing. */
-static void read_rest(struct relay *r, struct stream *s)
-{
-    bool more = true;
-    for (int i = 0; more && i < TAIL_MOST; i++)
-        more = s->input != STREAM_ENDED &&
-               buf_len(&s->left) < STREAM_LEFT / 2 &&
-               (read_some(r, s) || s->input == STREAM_PAUSED);
-}
-
 size_t relay_tail(struct relay *r, int local_rank, char text[LINES_TAIL_BYTES])
 {
     ddp_assert(local_rank >= 0 && local_rank < r->conf->nproc);
     struct stream *s = find_stderr(r, local_rank);
     size_t len = 0;
-    if (s != NULL)
-        read_rest(r, s);
+    if (s != NULL) {
+        /* Reads what the worker wrote before it died; at most TAIL_MOST reads,
+         * since another process may go on writing. */
+        bool more = true;
+        for (int i = 0; more && i < TAIL_MOST; i++)
+            more = s->input != STREAM_ENDED &&
+                   buf_len(&s->left) < STREAM_LEFT / 2 &&
+                   (read_some(r, s) || s->input == STREAM_PAUSED);
+    }
     if (s != NULL && s->input == STREAM_SPLICED)
         len = tail_of_file(s, text);
     if (len == 0 && r->tails[local_rank] != NULL)

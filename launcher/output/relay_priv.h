@@ -40,6 +40,8 @@ struct relay {
     int events_fd; /* -1: by name */
     int epoll;
     struct console consoles[2];
+    bool one_console; /* stdout and stderr lead to the same */
+    char host[256];   /* its name, for prefixes */
     struct stream *streams;
     struct lines_tail **tails; /* by local rank, of stderr; NULL: none yet */
     struct logfile filtered[2];

@@ -61,7 +61,7 @@ static void check(const struct stream *s)
 /* -- reading is paused and goes on ----------------------------------------- */
 
 /* EPOLLHUP cannot be masked: a paused stream is taken out. */
-void stream_pause(struct stream *s)
+static void pause_reading(struct stream *s)
 {
     if (s->input == STREAM_PAUSED || s->input == STREAM_ENDED)
         return;
@@ -83,7 +83,7 @@ void stream_resume(struct stream *s)
 void stream_end(struct stream *s)
 {
     check(s);
-    stream_pause(s);
+    pause_reading(s);
     if (s->fd >= 0)
         (void)close(s->fd); /* read only */
     s->fd = -1;
@@ -264,7 +264,7 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
         s->shown = SHOWN_FROM_MEMORY;
         if (buf_put(&s->left, data, len) != 0) /* no memory */
             s->lost += (int64_t)len;
-        stream_pause(s);
+        pause_reading(s);
     }
 }
 

@@ -77,9 +77,8 @@ struct stream {
 /* From epoll's data. */
 struct stream *stream_of(void *data);
 
-/* Stops and starts reading, while the stream waits for its console. Nothing
- * happens if it is so already, or if the stream has ended. */
-void stream_pause(struct stream *s);
+/* Starts reading again, which stopped while the stream waited for its console.
+ * Nothing happens if it goes on already, or if the stream has ended. */
 void stream_resume(struct stream *s);
 
 /* Closes the pipe: its end was read, or is not waited for any longer. */

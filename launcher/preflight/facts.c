@@ -4,7 +4,6 @@
 #include "launcher/preflight/facts.h"
 
 #include <cjson/cJSON.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/opts.h"

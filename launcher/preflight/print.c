@@ -1,11 +1,9 @@
 /* What a preflight prints, in 80 columns: the nodes, up to NODES_MAX of them,
  * what they have in common, the findings and the verdict. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher/preflight/report.h"
-#include "rendezvous/base/mono.h"
 
 #define COLUMNS   80
 #define NODES_MAX 16

@@ -8,7 +8,7 @@
  *     group, and everything works without.
  *   - Workers made groups below it: it cannot be removed, and stays.
  *   - Guard, agent and janitor were killed at once: the next launch removes the
- *     empty group (remove_left_behind).
+ *     empty group (cgroup_sweep).
  */
 #include "launcher/proc/cgroup.h"
 
@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rendezvous/base/access.h"
@@ -103,12 +102,6 @@ void cgroup_kill(void)
         (void)write_one(own_fd, "cgroup.kill"); /* it is empty or gone */
 }
 
-static void pause_ms(long ms)
-{
-    const struct timespec t = {.tv_nsec = ms * 1000 * 1000};
-    (void)nanosleep(&t, NULL);
-}
-
 /* A group that workers made below it (they may) keeps it from going; those are
  * theirs, and stay. */
 void cgroup_remove(void)
@@ -117,7 +110,7 @@ void cgroup_remove(void)
         if (unlinkat(parent_fd, own_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
             break;
         cgroup_kill();
-        pause_ms(i < 10 ? 1 : 10);
+        (void)usleep(i < 10 ? 1000 : 10000);
     }
     if (own_fd >= 0)
         (void)close(own_fd); /* a folder */
@@ -140,9 +133,11 @@ static bool is_left_behind(const char *name)
 /* A launch of which all was killed leaves its group. Only an empty group
  * can be removed, so nothing that lives is touched. If another pid namespace is
  * about to use it, that launch does without. */
-static void remove_left_behind(void)
+void cgroup_sweep(void)
 {
-    int fd = openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = parent_fd < 0
+                 ? -1
+                 : openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     struct dirent *e;
     if (dir == NULL && fd >= 0)
@@ -162,7 +157,6 @@ bool cgroup_make(void)
     if (parent_fd < 0)
         return false;
     rng_id(id);
-    remove_left_behind();
     (void)snprintf(own_name, sizeof(own_name), NAME_PREFIX "%d-%.8s",
                    (int)getpid(), id);
     if (mkdirat(parent_fd, own_name, 0755) != 0)

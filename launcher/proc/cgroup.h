@@ -11,11 +11,14 @@
 #include <stdbool.h>
 
 /*
- * Makes it, below the one that this process is in; empty ones there of launches
- * that are no more are removed. Before guard_split, in whose processes it is
- * then known. Returns whether there is one.
+ * Makes it, below the one that this process is in. Before guard_split, in whose
+ * processes it is then known. Returns whether there is one.
  */
 bool cgroup_make(void);
+
+/* Removes those beside it that are empty and of launches that are no more. It
+ * takes the longer the more groups there are, so no start waits for it. */
+void cgroup_sweep(void);
 
 /* The folder's descriptor, for CLONE_INTO_CGROUP; -1: there is none. */
 int cgroup_fd(void);

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 #define FAREWELL_BYTES_MAX  4096
-#define FAREWELL_PLACES_MAX 5
+#define FAREWELL_PLACES_MAX 21 /* the server, 16 endpoints, 4 voters */
 
 struct farewell_page {
     size_t len; /* 0: nothing is said */

@@ -38,7 +38,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
@@ -112,9 +111,9 @@ static pid_t agent_pid(void)
  * ignored, the kernel would not tell of the agent's end. */
 static void block_signals(uint64_t signals, sigset_t *set)
 {
-    (void)signal(SIGPIPE, SIG_IGN);
-    if ((signals & SIGNALS_BIT(SIGXFSZ)) == 0)
-        (void)signal(SIGXFSZ, SIG_IGN); /* ulimit -f: EFBIG is enough */
+    for (int signo = 1; signo <= 64; signo++)
+        if ((SIGNALS_IGNORED & ~signals & SIGNALS_BIT(signo)) != 0)
+            (void)signal(signo, SIG_IGN);
     (void)signal(SIGCHLD, SIG_DFL);
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGCHLD);

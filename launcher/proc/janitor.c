@@ -116,8 +116,14 @@ remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
     return 0;
 }
 
-static void remove_folders(void)
+/* -- the end --------------------------------------------------------------- */
+
+int janitor_clear(
+    const pid_t *keep, int n_keep, pid_t session, bool all, int64_t until_us)
 {
+    cgroup_kill();
+    int left = tree_kill(keep, n_keep, session, all, until_us);
+    cgroup_remove();
     for (int i = 0; folders != NULL && i < JANITOR_FOLDERS; i++) {
         if (atomic_load(&folders[i].len) == 0)
             continue;
@@ -127,17 +133,6 @@ static void remove_folders(void)
             (void)nftw(folders[i].path, remove_one, FTW_FDS,
                        FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     }
-}
-
-/* -- the end --------------------------------------------------------------- */
-
-int janitor_clear(
-    const pid_t *keep, int n_keep, pid_t session, bool all, int64_t until_us)
-{
-    cgroup_kill();
-    int left = tree_kill(keep, n_keep, session, all, until_us);
-    cgroup_remove();
-    remove_folders();
     return left;
 }
 

@@ -1,6 +1,5 @@
 #include "launcher/proc/memory.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +7,6 @@
 
 #include "launcher/proc/oom.h"
 #include "launcher/proc/procfs.h"
-
-/* False: there is no such file. A longer one is cut. */
-static bool slurp(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
-    if (fd >= 0)
-        (void)close(fd); /* read only */
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
 
 int64_t memory_parse(const char *meminfo)
 {
@@ -58,7 +46,8 @@ static bool slurp_in(const char *folder, const char *name, char *text, size_t n)
 {
     char file[600 + NAME_MAX_LEN];
     int len = snprintf(file, sizeof(file), "%s/%s", folder, name);
-    return len > 0 && (size_t)len < sizeof(file) && slurp(file, text, n);
+    return len > 0 && (size_t)len < sizeof(file) &&
+           procfs_read_file(file, text, n);
 }
 
 /* A number in a file; -1: there is none, or it says "max". */
@@ -99,7 +88,7 @@ static int64_t least_of_groups(int64_t (*of_group)(const char *folder, bool v2))
 {
     char text[4096], path[600];
     int64_t least = INT64_MAX;
-    if (!slurp("/proc/self/cgroup", text, sizeof(text)) ||
+    if (!procfs_read_file("/proc/self/cgroup", text, sizeof(text)) ||
         !oom_find(text, CGROUPS, path, sizeof(path)))
         return least;
     bool v2 = strstr(path, "memory.events") != NULL;
@@ -123,8 +112,9 @@ int64_t memory_free(void)
 {
     char text[4096];
     int64_t of_cgroup = least_of_groups(group_free);
-    int64_t free =
-        slurp("/proc/meminfo", text, sizeof(text)) ? memory_parse(text) : -1;
+    int64_t free = procfs_read_file("/proc/meminfo", text, sizeof(text))
+                       ? memory_parse(text)
+                       : -1;
     return of_cgroup < free ? of_cgroup : free;
 }
 
@@ -133,7 +123,8 @@ int64_t memory_of(pid_t pid)
     char path[48], text[128];
     long long pages = -1;
     (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid); /* fits */
-    if (pid <= 0 || !procfs_is_ours() || !slurp(path, text, sizeof(text)) ||
+    if (pid <= 0 || !procfs_is_ours() ||
+        !procfs_read_file(path, text, sizeof(text)) ||
         sscanf(text, "%*s %lld", &pages) != 1)
         return -1;
     return pages * sysconf(_SC_PAGESIZE);

@@ -16,6 +16,8 @@
 
 #define NSPID "\nNSpid:"
 
+#define FLAG_EXITING 4u /* PF_EXITING of linux/sched.h, the same since 2.6 */
+
 static bool slurp(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -28,6 +30,39 @@ static bool slurp(const char *path, char *text, size_t size)
     (void)close(fd); /* only read */
     text[len] = '\0';
     return n == 0 && len > 0;
+}
+
+bool procfs_read_file(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+bool procfs_read_text(pid_t pid, const char *name, char *text, size_t size)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    return procfs_read_file(path, text, size);
+}
+
+bool procfs_has_mapped(pid_t pid, const char *const *names, size_t n)
+{
+    char path[64], *line = NULL;
+    size_t room = 0;
+    bool found = false;
+    (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid); /* fits */
+    FILE *f = fopen(path, "re");
+    while (f != NULL && !found && getline(&line, &room, f) > 0)
+        for (size_t i = 0; i < n; i++)
+            found |= strstr(line, names[i]) != NULL;
+    free(line);
+    if (f != NULL)
+        (void)fclose(f); /* only read */
+    return found;
 }
 
 pid_t procfs_self(void)
@@ -82,9 +117,29 @@ bool procfs_parse_stat(const char *text, struct procfs_process *out)
     return true;
 }
 
+static bool read_stat(pid_t pid, char *text, size_t size)
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid); /* fits */
+    return slurp(path, text, size);
+}
+
 bool procfs_read(pid_t pid, struct procfs_process *out)
 {
-    char path[64], text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid); /* fits */
-    return slurp(path, text, sizeof(text)) && procfs_parse_stat(text, out);
+    char text[1024];
+    return read_stat(pid, text, sizeof(text)) && procfs_parse_stat(text, out);
+}
+
+/* proc(5): the seventh field behind the name is the flags, the last one the
+ * status. */
+bool procfs_is_ending(pid_t pid, int *wait_status)
+{
+    char text[1024], *rest;
+    unsigned flags;
+    if (!read_stat(pid, text, sizeof(text)) ||
+        (rest = strrchr(text, ')')) == NULL ||
+        sscanf(rest, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+        return false;
+    *wait_status = (int)strtol(strrchr(text, ' '), NULL, 10);
+    return (flags & FLAG_EXITING) != 0;
 }

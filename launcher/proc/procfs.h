@@ -8,6 +8,7 @@
 #define LAUNCHER_PROC_PROCFS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 struct procfs_process {
@@ -22,8 +23,21 @@ bool procfs_is_ours(void);
 /* Our own number in /proc, whosever it is; 0: we are not in it. */
 pid_t procfs_self(void);
 
+/* The beginning of a file, as text. False: it cannot be read, or is empty; ""
+ * then. The second one is of /proc/PID/NAME. */
+bool procfs_read_file(const char *path, char *text, size_t size);
+bool procfs_read_text(pid_t pid, const char *name, char *text, size_t size);
+
+/* Whether a file whose path has one of the n names in it is mapped into the
+ * process; false also if that is not shown. */
+bool procfs_has_mapped(pid_t pid, const char *const *names, size_t n);
+
 /* False: there is no such process (any more), or errno is EMFILE or ENFILE. */
 bool procfs_read(pid_t pid, struct procfs_process *out);
+
+/* Whether the main thread of a process is past its last instruction; the wait
+ * status of that (0 if it ends alone, or if we may not know). */
+bool procfs_is_ending(pid_t pid, int *wait_status);
 
 /* The text of /proc/PID/stat. False: it is not whole. */
 bool procfs_parse_stat(const char *text, struct procfs_process *out);

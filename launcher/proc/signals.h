@@ -18,6 +18,10 @@
     (SIGNALS_BIT(SIGTERM) | SIGNALS_BIT(SIGINT) | SIGNALS_BIT(SIGHUP) |        \
      SIGNALS_BIT(SIGQUIT))
 
+/* What a launcher ignores, unless it is to take it: a write to what nobody
+ * reads fails, and so does one beyond `ulimit -f`. Its workers do not. */
+#define SIGNALS_IGNORED (SIGNALS_BIT(SIGPIPE) | SIGNALS_BIT(SIGXFSZ))
+
 /*
  * Reads a list of names with commas, "SIGUSR1" or "usr1". A word that is no
  * name, or names a signal that a launcher cannot take, is left out of the set

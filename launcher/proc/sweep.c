@@ -22,13 +22,6 @@
 #define GRACE_MS    1000
 #define SWEEP_MAGIC 0x53574550u
 
-static struct sweep *sweep_of(void *data)
-{
-    struct sweep *s = data;
-    ddp_assert(s != NULL && s->magic == SWEEP_MAGIC);
-    return s;
-}
-
 void sweep_init(struct sweep *s,
                 uv_loop_t *loop,
                 const struct sweep_handler *handler,
@@ -76,7 +69,9 @@ void sweep_hurry(struct sweep *s)
 
 static void on_grace_over(uv_timer_t *timer)
 {
-    sweep_hurry(sweep_of(timer->data));
+    struct sweep *s = timer->data;
+    ddp_assert(s->magic == SWEEP_MAGIC);
+    sweep_hurry(s);
 }
 
 void sweep_look(struct sweep *s)

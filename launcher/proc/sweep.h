@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <uv.h>
 
-#define SWEEP_KEEP_MAX 9
+#define SWEEP_KEEP_MAX 10
 
 struct sweep_handler {
     /* Fills in our own helpers, which are spared; returns how many. */

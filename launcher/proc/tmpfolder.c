@@ -105,12 +105,6 @@ static bool is_local(int dir)
            type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static bool is_named_so(const char *name)
-{
-    return strlen(name) == NAME_LEN &&
-           strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0;
-}
-
 static bool is_stale(int dir, const char *name)
 {
     struct stat st;
@@ -139,7 +133,8 @@ static void sweep_root(const char *root)
     int left = is_local(dirfd(d)) ? LOOK_MAX : 0;
     for (int n = 0; left > 0 && (entry = readdir(d)) != NULL; left--) {
         const char *name = entry->d_name;
-        if (!is_named_so(name))
+        if (strlen(name) != NAME_LEN ||
+            strncmp(name, PREFIX, sizeof(PREFIX) - 1) != 0)
             continue;
         bool ours = n < SHARE || (n + getpid()) % SHARE == 0;
         n++;

@@ -36,7 +36,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "launcher/proc/pidfd.h"
@@ -80,12 +79,6 @@ static bool is_in(const pid_t *pids, int n, pid_t pid)
         if (pids[i] == pid)
             return true;
     return false;
-}
-
-static void pause_us(long us)
-{
-    struct timespec t = {.tv_nsec = us * 1000};
-    (void)nanosleep(&t, NULL);
 }
 
 /* After a failure to read what belongs to a process: whether it may live. Other
@@ -178,13 +171,6 @@ static void scan_near(struct found *f, const struct kept *kept)
     scan_range(f, kept, own + 1, own + NEAR, MONO_NEVER);
     if (newest > 0)
         scan_range(f, kept, from, newest, MONO_NEVER);
-}
-
-static void scan_all(struct found *f, const struct kept *kept, int64_t until_us)
-{
-    begin_scan(f);
-    if (has_children())
-        scan_range(f, kept, 2, PID_END, until_us);
 }
 
 /* -- looking, by /proc ----------------------------------------------------- */
@@ -294,7 +280,7 @@ static void find_below(struct found *f, pid_t root, const struct kept *kept)
     f->blind = true;
     for (int i = 0; f->blind && i < LOOKS; i++) {
         if (i > 0)
-            pause_us(LOOK_AGAIN_US);
+            (void)usleep(LOOK_AGAIN_US);
         f->n = 0;
         f->spared = false;
         if (procfs_is_ours())
@@ -314,8 +300,11 @@ static void find(struct found *f, const struct kept *kept)
 static void
 find_rest(struct found *f, const struct kept *kept, int64_t until_us)
 {
-    if (!f->deep || (kept->n == 0 && !f->spared && has_children()))
-        scan_all(f, kept, until_us);
+    if (!f->deep || (kept->n == 0 && !f->spared && has_children())) {
+        begin_scan(f);
+        if (has_children())
+            scan_range(f, kept, 2, PID_END, until_us);
+    }
 }
 
 /* -- signalling ------------------------------------------------------------ */
@@ -386,7 +375,7 @@ static void reap_all(const struct found *f, int64_t until_us)
 {
     int left = f->n - f->forbidden;
     while ((left -= reap(f)) > 0 && !f->deep && mono_now_us() < until_us)
-        pause_us(200);
+        (void)usleep(200);
 }
 
 static void kill_all(struct found *f)
@@ -412,7 +401,7 @@ int tree_kill(
             return 0;
         if (in_vain == LOOKS || mono_now_us() >= until_us)
             return f.n > 0 ? f.n : 1;
-        pause_us(200);
+        (void)usleep(200);
     }
 }
 
@@ -483,7 +472,7 @@ static bool hold(pid_t root, bool *thaw)
         if (*thaw && (p.state == 'D' || mono_now_us() >= until_us))
             return p.state == 'D'; /* it goes no further than that */
         *thaw |= kill(root, SIGSTOP) == 0;
-        pause_us(200);
+        (void)usleep(200);
     }
     return procfs_read(root, &p);
 }
@@ -547,7 +536,7 @@ static int kill_groups(pid_t root, bool held, int64_t until_us)
             return f.n_killed;
         if (over || (quiet && ++in_vain == LOOKS))
             return n[ELSEWHERE_FORBIDDEN] > 0 ? TREE_FORBIDDEN : TREE_NOT_FOUND;
-        pause_us(200);
+        (void)usleep(200);
     }
 }
 

@@ -40,7 +40,6 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
-#include "rendezvous/net/addr.h"
 #include "rendezvous/net/conn.h"
 
 #define DIAL_MS    5000 /* at most; less where read_timeout is */
@@ -112,13 +111,6 @@ static struct rdzv_client *client_of(void *data)
     struct rdzv_client *cl = data;
     ddp_assert(cl != NULL && cl->magic == CLIENT_MAGIC);
     return cl;
-}
-
-static struct place *place_of(void *data)
-{
-    struct place *p = data;
-    ddp_assert(p != NULL && p->magic == PLACE_MAGIC);
-    return p;
 }
 
 static bool is_endpoint(const struct rdzv_client *cl, const struct place *p)
@@ -294,6 +286,19 @@ static void try_to_serve(struct rdzv_client *cl)
 
 static void dial_next(struct rdzv_client *cl);
 
+/* The guard, which resolves no names, says farewell at each endpoint. Asked for
+ * with each round, since names change. A try asks by itself. */
+static void resolve_for_farewell(struct rdzv_client *cl)
+{
+    struct ddp_err err;
+    for (int i = 0; i < cl->conf->endpoints_len; i++) {
+        struct place *p = &cl->places[i];
+        if (!resolver_is_busy(&p->resolver) &&
+            !resolver_is_needless(p->host, p->port, &p->addrs))
+            (void)resolver_start(&p->resolver, p->host, p->port, &err);
+    }
+}
+
 static void on_up(void *ctx, struct conn *c)
 {
     struct rdzv_client *cl = client_of(ctx);
@@ -316,7 +321,7 @@ static void on_up(void *ctx, struct conn *c)
 static bool is_possible(const struct msg_world *w, int nproc)
 {
     if (strspn(w->instance, "0123456789abcdef") != RNG_ID_LEN ||
-        w->epoch_id[strspn(w->epoch_id, "0123456789abcdef")] != '\0')
+        w->term.id[strspn(w->term.id, "0123456789abcdef")] != '\0')
         return false;
     for (const char *p = w->master_addr; *p != '\0'; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
@@ -334,7 +339,7 @@ with_own_zones(const struct conn *c, const struct msg *m, struct msg *copy)
     conn_here(c, here);
     if (strchr(here, '%') == NULL ||
         (m->kind != MSG_KIND_world && m->kind != MSG_KIND_voters &&
-         m->kind != MSG_KIND_moved))
+         m->kind != MSG_KIND_serves))
         return m;
     *copy = *m;
     if (m->kind == MSG_KIND_world)
@@ -343,7 +348,7 @@ with_own_zones(const struct conn *c, const struct msg *m, struct msg *copy)
     else if (m->kind == MSG_KIND_voters)
         endpoint_own_zone(copy->voters.addrs, sizeof(copy->voters.addrs), here);
     else
-        endpoint_own_zone(copy->moved.addr, sizeof(copy->moved.addr), here);
+        endpoint_own_zone(copy->serves.addr, sizeof(copy->serves.addr), here);
     return copy;
 }
 
@@ -356,6 +361,8 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     cl->reached = WAS_HEARD;
     m = with_own_zones(c, m, &own);
     redirect_hear(&cl->redirect, m);
+    if (m->kind == MSG_KIND_voters)
+        resolve_for_farewell(cl);
     farewell_places_hear(&cl->farewell, m);
     reach_hear(&cl->reach, m);
     if (m->kind == MSG_KIND_world && !is_possible(&m->world, cl->conf->nproc)) {
@@ -412,15 +419,6 @@ static void on_dial_timer(uv_timer_t *timer)
     dial_next(cl);
 }
 
-/* The address with the port to dial, which a server of ours may have chosen. */
-static void set_port(struct sockaddr_storage *ss, int port)
-{
-    struct sockaddr_in in;
-    memcpy(&in, ss, sizeof(in));
-    in.sin_port = htons((uint16_t)port);
-    memcpy(ss, &in, sizeof(in)); /* the port lies at one place in v4 and v6 */
-}
-
 static void dial_next(struct rdzv_client *cl)
 {
     struct ddp_err err;
@@ -429,7 +427,12 @@ static void dial_next(struct rdzv_client *cl)
         return;
     }
     cl->dialled = cl->to->addrs.at[cl->next_addr++];
-    set_port(&cl->dialled, cl->to->port);
+    /* The port to dial, which a server of ours may have chosen, lies at one
+     * place in v4 and v6. */
+    struct sockaddr_in in;
+    memcpy(&in, &cl->dialled, sizeof(in));
+    in.sin_port = htons((uint16_t)cl->to->port);
+    memcpy(&cl->dialled, &in, sizeof(in));
     cl->conn = conn_dial(cl->loop, (const struct sockaddr *)&cl->dialled,
                          &handler, cl, &err);
     if (cl->conn == NULL) {
@@ -455,13 +458,15 @@ static void resolved(struct rdzv_client *cl)
 static void
 on_resolved(void *ctx, const struct addr_list *list, const struct ddp_err *err)
 {
-    struct place *p = place_of(ctx);
+    struct place *p = ctx;
+    ddp_assert(p != NULL && p->magic == PLACE_MAGIC);
     struct rdzv_client *cl = client_of(p->client);
     if (strcmp(p->resolver.host, p->host) != 0)
         return; /* of a place that is tried no more */
-    p->fresh = list != NULL;
+    p->fresh = list != NULL && cl->state != CLIENT_UP;
     if (list != NULL)
         p->addrs = *list;
+    farewell_places_update(&cl->farewell);
     if (cl->state != CLIENT_RESOLVING || cl->to != p)
         return; /* late: what came is for the next try */
     (void)uv_timer_stop(&cl->timer);
@@ -578,7 +583,7 @@ void rdzv_client_send(struct rdzv_client *cl, const struct msg *m)
     conn_send(cl->conn, &said);
 }
 
-void rdzv_client_record(struct rdzv_client *cl, const struct msg_farewell *said)
+void rdzv_client_record(struct rdzv_client *cl, const struct msg_vote *said)
 {
     farewell_places_record(&cl->farewell, said);
 }

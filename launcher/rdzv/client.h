@@ -65,8 +65,7 @@ void rdzv_client_send(struct rdzv_client *cl, const struct msg *m);
 
 /* From now on guard and janitor say that for this node, once it is dead; also
  * during rdzv_client_connect and rdzv_client_send. */
-void rdzv_client_record(struct rdzv_client *cl,
-                        const struct msg_farewell *said);
+void rdzv_client_record(struct rdzv_client *cl, const struct msg_vote *said);
 
 /* Closes, or ends a try; on_disconnected is not called. */
 void rdzv_client_disconnect(struct rdzv_client *cl);

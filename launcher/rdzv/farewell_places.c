@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "launcher/rdzv/endpoint.h"
-#include "rendezvous/base/log.h"
 #include "rendezvous/net/farewell_frame.h"
+
+_Static_assert(FAREWELL_PLACES_MAX > 1 + CONF_ENDPOINTS_MAX,
+               "some voters are told, however long the list");
 
 void farewell_places_init(struct farewell_places *p, const struct conf *conf)
 {
@@ -91,7 +93,7 @@ static void add_voters(struct farewell_places *p)
     }
 }
 
-static void update(struct farewell_places *p)
+void farewell_places_update(struct farewell_places *p)
 {
     struct farewell_page *page = &p->page;
     page->len = 0;
@@ -116,7 +118,7 @@ void farewell_places_connected(struct farewell_places *p,
     p->server = *server;
     if (own)
         p->server = (struct sockaddr_storage){.ss_family = AF_UNSPEC};
-    update(p);
+    farewell_places_update(p);
 }
 
 void farewell_places_hear(struct farewell_places *p, const struct msg *m)
@@ -124,12 +126,12 @@ void farewell_places_hear(struct farewell_places *p, const struct msg *m)
     if (m->kind != MSG_KIND_voters)
         return;
     p->voters = m->voters;
-    update(p);
+    farewell_places_update(p);
 }
 
 void farewell_places_record(struct farewell_places *p,
-                            const struct msg_farewell *said)
+                            const struct msg_vote *said)
 {
     p->said = *said;
-    update(p);
+    farewell_places_update(p);
 }

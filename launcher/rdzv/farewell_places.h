@@ -19,7 +19,7 @@ struct farewell_places {
     struct sockaddr_storage server; /* AF_UNSPEC: our own, or none yet */
     const struct addr_list *endpoints[CONF_ENDPOINTS_MAX];
     struct msg_voters voters;
-    struct msg_farewell said; /* version 0: nothing */
+    struct msg_vote said; /* version 0: nothing */
     struct farewell_page page;
 };
 
@@ -32,6 +32,9 @@ void farewell_places_endpoint(struct farewell_places *p,
                               int which,
                               const struct addr_list *at);
 
+/* More of these is known now. */
+void farewell_places_update(struct farewell_places *p);
+
 /* The agent is connected to a server there; `own`: to this launcher's. */
 void farewell_places_connected(struct farewell_places *p,
                                const struct sockaddr_storage *server,
@@ -42,6 +45,6 @@ void farewell_places_hear(struct farewell_places *p, const struct msg *m);
 
 /* The agent's AGENT_RECORD: it is on the page when this returns. */
 void farewell_places_record(struct farewell_places *p,
-                            const struct msg_farewell *said);
+                            const struct msg_vote *said);
 
 #endif

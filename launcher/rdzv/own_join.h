@@ -8,7 +8,7 @@
 #include "rendezvous/proto/msg.h"
 
 /* Fills a first join, with a new random name for this agent. The caller adds
- * what changes: state, round, epoch. `store_port` (1 to 65535) is where this
+ * what changes: state, round, term. `store_port` (1 to 65535) is where this
  * launcher would serve the workers' store. */
 void own_join(const struct conf *c, int store_port, struct msg_join *j);
 

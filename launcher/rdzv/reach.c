@@ -26,11 +26,6 @@
 
 /* -- telling --------------------------------------------------------------- */
 
-static const char *why_of(const struct reach_try *t)
-{
-    return t->error == 0 ? "no answer" : uv_strerror(t->error);
-}
-
 /* What does not fit is left out. */
 static void append(char text[WHO_MAX], const char *more)
 {
@@ -50,7 +45,8 @@ static int describe(const struct reach *r, char text[WHO_MAX])
         if (t->reached || n++ >= NAMED_MAX)
             continue;
         (void)snprintf(one, sizeof(one), /* fits */
-                       "%s%s (%.60s)", n > 1 ? ", " : "", t->addr, why_of(t));
+                       "%s%s (%.60s)", n > 1 ? ", " : "", t->addr,
+                       t->error == 0 ? "no answer" : uv_strerror(t->error));
         append(text, one);
     }
     (void)snprintf(one, sizeof(one), /* fits */ " and %d more", n - NAMED_MAX);

@@ -26,7 +26,7 @@ struct reach_try {
     bool used;    /* tcp is to be closed */
     bool reached; /* ... or not tried */
     int error;    /* of libuv; 0: no answer */
-    char addr[sizeof(((struct msg_moved *)0)->addr)];
+    char addr[sizeof(((struct msg_serves *)0)->addr)];
 };
 
 /* The caller's storage, for the life of the process; the fields are reach.c's

@@ -292,6 +292,12 @@ void store_host_kill(struct store_host *h)
     helper_kill(&h->pid);
 }
 
+/* One that fell has had a visitor. */
+bool store_host_is_unused(const struct store_host *h)
+{
+    return h->open && h->pid == 0 && !h->early && h->fallen == 0;
+}
+
 /* -- listening ------------------------------------------------------------- */
 
 /* The port that is wanted, or any: what counts is what the workers are told. */

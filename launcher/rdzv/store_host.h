@@ -72,6 +72,9 @@ void store_host_members(struct store_host *h, const struct msg_members *m);
 
 void store_host_kill(struct store_host *h);
 
+/* Whether this round's store is here, and nobody has come to it. */
+bool store_host_is_unused(const struct store_host *h);
+
 /* The most nodes that the members' addresses are told of. */
 #define STORE_HOST_NODES_MAX 4096
 

@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher/proc/signals.h"
 #include "rendezvous/account/goodput.h"
 #include "rendezvous/base/buf.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/base/signals_name.h"
 #include "rendezvous/base/utc.h"
 
 static const char *const names[] = {
@@ -247,9 +247,19 @@ void event_log_failed(struct event_log *j,
     add_text(&e, "text", text);
     if (f->pid > 0)
         add_worker(j, &e, (int)f->local_rank, f->pid);
-    if (f->pid > 0 && !f->hung)
+    if (f->pid > 0 && f->how != MSG_FAILED_HUNG)
         add_end(&e, (int)f->code, (int)f->signal);
     add_tail(&e, f->tail);
+    end(j, &e);
+}
+
+void event_log_stands(struct event_log *j, const char *text, int64_t now_us)
+{
+    struct event e;
+    begin(j, &e, text[0] != '\0' ? EVENT_LOG_stands : EVENT_LOG_goes_on,
+          now_us);
+    if (text[0] != '\0')
+        add_text(&e, "text", text);
     end(j, &e);
 }
 
@@ -311,8 +321,8 @@ void event_log_taken_over(struct event_log *j,
     conf_place_text(j->conf, t->from.target, t->from.which, before);
     struct event e;
     begin(j, &e, EVENT_LOG_taken_over, now_us);
-    add_int(&e, "term", t->to.epoch.count);
-    add_int(&e, "epoch", t->to.epoch.count); /* the old name */
+    add_int(&e, "term", t->to.term.count);
+    add_int(&e, "epoch", t->to.term.count); /* the old name */
     add_text(&e, "server", server);
     add_text(&e, "before", before);
     if (e.wanted)

@@ -89,6 +89,8 @@ void event_log_first_progress(struct event_log *j,
                               int64_t step);
 /* What the next beat tells of the workers' steps: msg_beat.steps. */
 void event_log_steps(struct event_log *j, int64_t steps, int64_t now_us);
+/* The workers stand still, as `text` says; "": they go on. */
+void event_log_stands(struct event_log *j, const char *text, int64_t now_us);
 void event_log_exited(struct event_log *j, const struct agent_worker *w);
 
 /* Adds to the open object how a worker ended: exit_code, or signal and

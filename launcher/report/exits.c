@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launcher/proc/signals.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/signals_name.h"
 
 #define LINES_MAX 16
 #define HOWS      (255 + 127 + 1) /* -127 (a signal) to 255 (an exit code) */
@@ -74,19 +74,6 @@ static void walk_list(const struct walk *w, const char *list)
     }
 }
 
-/* The exits of this node, if the server sent none. */
-static void walk_here(const struct walk *w)
-{
-    char list[EXITS_LIST_MAX + 1] = "", stopped[EXITS_LIST_MAX + 1] = "";
-    struct exits part;
-    exits_filter(&w->j->ends, -SIGTERM, true, &part);
-    exits_merge(list, w->j->base_rank, w->j->node, &part);
-    exits_filter(&w->j->ends, -SIGTERM, false, &part);
-    exits_merge(stopped, w->j->base_rank, w->j->node, &part);
-    walk_list(w, list);
-    walk_list(w, stopped);
-}
-
 void report_exits_each(const struct agent_verdict *v,
                        const struct event_log *j,
                        void (*each)(void *ctx, const struct report_end *e),
@@ -102,8 +89,17 @@ void report_exits_each(const struct agent_verdict *v,
     };
     walk_list(&w, end->ends);
     walk_list(&w, end->stopped);
-    if (end->ends[0] == '\0' && end->stopped[0] == '\0' && w.this_round)
-        walk_here(&w);
+    if (end->ends[0] == '\0' && end->stopped[0] == '\0' && w.this_round) {
+        /* The exits of this node, if the server sent none. */
+        char list[EXITS_LIST_MAX + 1] = "", stopped[EXITS_LIST_MAX + 1] = "";
+        struct exits part;
+        exits_filter(&w.j->ends, -SIGTERM, true, &part);
+        exits_merge(list, w.j->base_rank, w.j->node, &part);
+        exits_filter(&w.j->ends, -SIGTERM, false, &part);
+        exits_merge(stopped, w.j->base_rank, w.j->node, &part);
+        walk_list(&w, list);
+        walk_list(&w, stopped);
+    }
 }
 
 /* -- as lines -------------------------------------------------------------- */
@@ -186,14 +182,16 @@ beyond(int64_t counted, const int64_t known[HOWS], int from, int to)
 static void tell_rest(struct telling *t, const struct msg_end *e)
 {
     char text[400] = "", by[32];
-    int64_t listed = e->by_signal + t->known[HOW_ZERO - SIGTERM] +
+    struct exits_counts all = {.by_term = 0};
+    exits_add_counts(&all, e->counts);
+    int64_t listed = all.by_signal + t->known[HOW_ZERO - SIGTERM] +
                      t->known[HOW_ZERO - SIGKILL];
     int64_t others = beyond(listed, t->known, -127, -1);
-    int64_t codes = beyond(e->by_code, t->known, 1, 255);
+    int64_t codes = beyond(all.by_code, t->known, 1, 255);
     t->rest[HOW_ZERO - SIGTERM] +=
-        beyond(e->by_term, t->known, -SIGTERM, -SIGTERM);
+        beyond(all.by_term, t->known, -SIGTERM, -SIGTERM);
     t->rest[HOW_ZERO - SIGKILL] +=
-        beyond(e->by_kill, t->known, -SIGKILL, -SIGKILL);
+        beyond(all.by_kill, t->known, -SIGKILL, -SIGKILL);
     int64_t n = others + codes;
     for (int how = -127; how <= 255; how++) {
         if (how < 0)

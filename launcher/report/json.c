@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,7 +59,7 @@ static void add_first_failure(struct json *j, const struct agent_verdict *v)
     json_int(j, "local_rank", e->local_rank);
     json_int(j, "pid", e->pid);
     event_log_add_end(j, (int)e->code, (int)e->signal);
-    json_bool(j, "out_of_memory", e->oom != 0);
+    json_bool(j, "out_of_memory", e->how == MSG_FAILED_OOM);
     json_text(j, "error", e->error);
     json_text(j, "stderr", e->tail);
     json_text(j, "traceback", e->trace);
@@ -111,11 +110,13 @@ static void add_consequences(struct json *j,
 
 static void add_ends(struct json *j, const struct msg_end *e)
 {
+    struct exits_counts all = {.by_term = 0};
+    exits_add_counts(&all, e->counts);
     json_open(j, "consequences_in_all", '{');
-    json_int(j, "sigterm", e->by_term);
-    json_int(j, "sigkill", e->by_kill);
-    json_int(j, "other_signals", e->by_signal);
-    json_int(j, "exit_codes", e->by_code);
+    json_int(j, "sigterm", all.by_term);
+    json_int(j, "sigkill", all.by_kill);
+    json_int(j, "other_signals", all.by_signal);
+    json_int(j, "exit_codes", all.by_code);
     json_close(j, '}');
 }
 
@@ -132,8 +133,8 @@ static void add_takeover(struct json *j, const struct event_log *event_log)
     conf_place_text(conf, t->to.target, t->to.which, to);
     conf_place_text(conf, t->from.target, t->from.which, from);
     json_open(j, "last_takeover", '{');
-    json_int(j, "term", t->to.epoch.count);
-    json_int(j, "epoch", t->to.epoch.count); /* the old name */
+    json_int(j, "term", t->to.term.count);
+    json_int(j, "epoch", t->to.term.count); /* the old name */
     json_text(j, "server", to);
     json_text(j, "before", from);
     json_micros(j, "gap_s", t->gap_us);

@@ -69,25 +69,41 @@ static bool is_news(const struct note *wait, struct event_log *j)
     return true;
 }
 
-void report_note(const struct conf *conf,
-                 const struct note *n,
-                 struct event_log *j,
-                 bool debug)
+/* Kinds of notes that are a line as they are, behind these words. */
+static const struct {
+    void (*log)(const char *fmt, ...);
+    const char *before;
+} lines[NOTE_COUNT] = {
+    [NOTE_quarantined] = {log_warnx, ""},
+    [NOTE_refused] = {log_warnx, ""},
+    [NOTE_by_count] = {log_warnx, ""},
+    [NOTE_fenced] = {log_warnx, ""},
+    [NOTE_killing] = {log_warnx, "killing workers that did not stop: "},
+    [NOTE_drained] = {log_info, ""},
+    [NOTE_leaving] = {log_info, ""},
+};
+
+static void tell_of_link(const struct conf *conf, const struct note *n)
 {
-    char line[1024], endpoints[CONF_ENDPOINTS_TEXT_MAX];
-    if (debug) {
-        note_format(n, line, sizeof(line));
-        log_info("debug: %s", line);
+    char endpoints[CONF_ENDPOINTS_TEXT_MAX];
+    if (n->kind == NOTE_link_lost) {
+        log_warnx("lost the connection to the rendezvous: %s; trying again",
+                  n->text);
+    } else if (n->kind == NOTE_link_back) {
+        log_info("connected to the rendezvous again%s%s",
+                 n->text[0] != '\0' ? ": " : "", n->text);
+    } else {
+        conf_endpoints_text(conf, endpoints);
+        log_warnx("cannot reach the rendezvous at %s: %s. " CHECK_ENDPOINT,
+                  endpoints, n->text);
     }
-    if (conf->preflight &&
-        (n->kind == NOTE_spawn || n->kind == NOTE_worker_failed ||
-         n->kind == NOTE_stopping))
-        return; /* its worker is the probe, which prints better lines */
+}
+
+/* Other kinds are the server's, or for debugging. */
+static void
+tell(const struct conf *conf, const struct note *n, struct event_log *j)
+{
     switch (n->kind) {
-    case NOTE_quarantined:
-    case NOTE_refused:
-        log_warnx("%s", n->text);
-        return;
     case NOTE_wait:
         if (is_news(n, j))
             log_info("waiting: %s", n->text);
@@ -110,64 +126,31 @@ void report_note(const struct conf *conf,
         log_info("run '%s' ends: %s", conf->run_id, n->text);
         return;
     case NOTE_link_lost:
-        log_warnx("lost the connection to the rendezvous: %s; trying again",
-                  n->text);
-        return;
     case NOTE_link_back:
-        log_info("connected to the rendezvous again%s%s",
-                 n->text[0] != '\0' ? ": " : "", n->text);
-        return;
     case NOTE_unreachable:
-        conf_endpoints_text(conf, endpoints);
-        log_warnx("cannot reach the rendezvous at %s: %s. " CHECK_ENDPOINT,
-                  endpoints, n->text);
+        tell_of_link(conf, n);
         return;
-    case NOTE_fenced:
-        log_warnx("%s", n->text);
-        return;
-    case NOTE_killing:
-        log_warnx("killing workers that did not stop: %s", n->text);
-        return;
-    case NOTE_drained:
-    case NOTE_leaving:
-        log_info("%s", n->text);
-        return;
-    case NOTE_new_run:
-    case NOTE_joined:
-    case NOTE_spare:
-    case NOTE_kept:
-    case NOTE_recalled:
-    case NOTE_back:
-    case NOTE_rebuilt:
-    case NOTE_outdated:
-    case NOTE_took_office:
-    case NOTE_no_majority:
-    case NOTE_proposed:
-    case NOTE_moved:
-    case NOTE_waiting:
-    case NOTE_last_call:
-    case NOTE_sealed:
-    case NOTE_failed:
-    case NOTE_round_over:
-    case NOTE_refund:
-    case NOTE_absent:
-    case NOTE_lost:
-    case NOTE_left:
-    case NOTE_ordered:
-    case NOTE_order_refused:
-    case NOTE_done:
-    case NOTE_stale:
-    case NOTE_phase:
-    case NOTE_steps:
-    case NOTE_forgotten:
-    case NOTE_connecting:
-    case NOTE_finished:
-    case NOTE_unfit:
-        return; /* the server's, or for debugging */
-    case NOTE_COUNT:
-        break;
+    default:
+        if (lines[n->kind].log != NULL)
+            lines[n->kind].log("%s%s", lines[n->kind].before, n->text);
     }
-    DDP_WRONG("kind of a note");
+}
+
+void report_note(const struct conf *conf,
+                 const struct note *n,
+                 struct event_log *j,
+                 bool debug)
+{
+    char line[1024];
+    if (debug) {
+        note_format(n, line, sizeof(line));
+        log_info("debug: %s", line);
+    }
+    if (conf->preflight &&
+        (n->kind == NOTE_spawn || n->kind == NOTE_worker_failed ||
+         n->kind == NOTE_stopping))
+        return; /* its worker is the probe, which prints better lines */
+    tell(conf, n, j);
 }
 
 void report_time(int64_t ago_us, char *text, size_t size)
@@ -253,7 +236,7 @@ static bool describe_takeover(const struct conf *conf,
                        "%d times, at last ", t->count);
     (void)snprintf(text, size, /* may be cut */
                    "%sfrom %s by %s (term %lld), after %s without a server",
-                   times, from, to, (long long)t->to.epoch.count,
+                   times, from, to, (long long)t->to.term.count,
                    seconds(t->gap_us, gap));
     return true;
 }
@@ -293,6 +276,8 @@ static void report_preflight(const struct agent_verdict *v)
               e->error[0] != '\0' ? e->error : how, v->status);
 }
 
+#define HANG_MAX 440 /* any text of `end`, and what stands before it */
+
 /* What libstdc++ says of a thread that is still there at the end: gloo's, of a
  * program that ends with its process group. */
 static bool ended_with_group(const struct msg_end *e)
@@ -306,13 +291,26 @@ static bool ended_with_group(const struct msg_end *e)
                    sizeof(last) - 1) == 0;
 }
 
+/* What the rank does is the first clause of the text
+ * (launcher/hang/odd_rank); the rest, which is returned, has a line of its
+ * own. */
+static const char *describe_hang(const char *text, char how[HANG_MAX])
+{
+    size_t len = strcspn(text, ";");
+    (void)snprintf(how, /* fits */ HANG_MAX, "made no progress%s%.*s",
+                   len > 0 ? ": " : "", (int)len, text);
+    text += len;
+    return text + strspn(text, "; ");
+}
+
 static void report_worker(const struct msg_end *e, int64_t ago_us)
 {
-    char how[64];
+    char how[HANG_MAX];
+    const char *error = e->error;
     char when[64];
     char pid[32] = "";
-    if (e->hung)
-        (void)snprintf(how, sizeof(how), "made no progress");
+    if (e->how == MSG_FAILED_HUNG)
+        error = describe_hang(error, how);
     else if (e->pid <= 0)
         (void)snprintf(how, sizeof(how), "could not be started");
     else
@@ -322,26 +320,16 @@ static void report_worker(const struct msg_end *e, int64_t ago_us)
         (void)snprintf(pid, sizeof(pid), ", pid %lld", (long long)e->pid);
     log_warnx("  first failure   rank %lld on %s (local rank %lld%s): %s%s",
               (long long)e->rank, e->node, (long long)e->local_rank, pid, how,
-              e->oom ? ", by the kernel: out of memory" : "");
+              e->how == MSG_FAILED_OOM ? ", by the kernel: out of memory" : "");
     log_warnx("  when            %s, in round %lld", when, (long long)e->round);
-    if (e->error[0] != '\0')
-        log_warnx("  error           %s", e->error);
+    if (error[0] != '\0')
+        log_warnx("  error           %s", error);
     else if (ended_with_group(e))
         log_warnx(
             "  error           likely PyTorch's, at the end of a program that "
             "was done: on gloo some abort that do not call "
             "torch.distributed.destroy_process_group()");
     report_words(e->tail, e->trace);
-}
-
-/* A node was lost and no other took its place: the exits of its peers are no
- * failures of theirs. */
-static void report_loss(const struct msg_end *e, int64_t ago_us)
-{
-    char when[64];
-    report_time(ago_us, when, sizeof(when));
-    log_warnx("  node lost       %s %s", e->lost, e->lost_how);
-    log_warnx("  when            %s, in round %lld", when, (long long)e->round);
 }
 
 static void report_failure(const struct conf *conf,
@@ -354,10 +342,17 @@ static void report_failure(const struct conf *conf,
     char taken[800];
     ddp_assert(v->ended && (e->node[0] != '\0' || e->lost[0] != '\0'));
     log_warnx("run '%s' failed", conf->run_id);
-    if (e->node[0] != '\0')
+    if (e->node[0] != '\0') {
         report_worker(e, ago_us);
-    else
-        report_loss(e, ago_us);
+    } else {
+        /* A node was lost and no other took its place: the exits of its peers
+         * are no failures of theirs. */
+        char when[64];
+        report_time(ago_us, when, sizeof(when));
+        log_warnx("  node lost       %s %s", e->lost, e->lost_how);
+        log_warnx("  when            %s, in round %lld", when,
+                  (long long)e->round);
+    }
     report_exits(v, j);
     if (j->killed[0] != '\0')
         log_warnx("  killed          on %s: %s", j->node, j->killed);

@@ -54,7 +54,8 @@ bool standby_command_read(char *const argv[],
     while (argv[n] != NULL && argv[n][0] == '-' && strcmp(argv[n], "-m") != 0) {
         int words = option_words(argv + n);
         if (words == 0)
-            return refuse(why, argv[n], "is not understood");
+            return refuse(why, argv[n],
+                          "is an option of Python that standbys do not have");
         n += words;
     }
     bool module = argv[n] != NULL && strcmp(argv[n], "-m") == 0;

@@ -157,7 +157,7 @@ bool forks_has(const struct forks *f, int place)
  * not our own; -1 with errno. */
 static int open_stdin(const struct spawn_request *req)
 {
-    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
+    if ((req->may_read && req->origin->reads_keys) || !req->origin->terminal)
         return STDIN_FILENO;
     return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }

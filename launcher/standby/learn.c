@@ -31,11 +31,6 @@ bool learn_begin(int fd, char path[LEARN_PATH_MAX])
            ftruncate(fd, 1 + LEARN_MAX) == 0;
 }
 
-static bool is_line_byte(char c)
-{
-    return (c >= ' ' && c <= '~') || c == '\n';
-}
-
 void learn_stop(int fd)
 {
     (void)!pwrite(fd, "s", 1, 0); /* else it writes what nobody reads */
@@ -59,7 +54,8 @@ size_t learn_read(int fd, char text[LEARN_MAX + 1])
 {
     ssize_t n = pread(fd, text, LEARN_MAX, 1);
     size_t len = 0, whole = 0;
-    while (n > 0 && len < (size_t)n && is_line_byte(text[len]))
+    while (n > 0 && len < (size_t)n &&
+           ((text[len] >= ' ' && text[len] <= '~') || text[len] == '\n'))
         if (text[len++] == '\n')
             whole = len;
     text[whole] = '\0';

@@ -25,6 +25,7 @@ import os
 import sys
 import time
 
+STOP_PAGE, LIFE_AT = 128, 64  # bytes, as in rendezvous/base/stop_page.h
 TRIES = 12
 TRIED = b"DDPRUN_STANDBY_TRIES"  # how often
 MINE = globals()
@@ -207,6 +208,44 @@ def prctl(option, value):
     return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
+def map_stop_page(ctypes, libc):
+    """Its address, which stays; None: it cannot be had."""
+    fd = os.open(os.environ["DDP_STOP_FILE"], os.O_RDWR | os.O_CLOEXEC)
+    try:
+        link = os.readlink("/proc/self/fd/%d" % fd)
+        if not link.startswith("/memfd:ddprun-stop"):
+            return None  # another process has the launcher's number here
+        libc.mmap.restype = ctypes.c_void_p
+        page = int(os.environ["DDP_LOCAL_RANK"]) * os.sysconf("SC_PAGESIZE")
+        if os.fstat(fd).st_size < page + STOP_PAGE:
+            return None
+        at = libc.mmap(None, ctypes.c_size_t(STOP_PAGE), 3, 1, fd, ctypes.c_long(page))
+        return None if at == ctypes.c_void_p(-1).value else at
+    finally:
+        os.close(fd)
+
+
+def sign_death():
+    """Has the kernel tell the launcher at once that this process ends: its main
+    thread holds a robust mutex (rendezvous/base/stop_page.h)."""
+    try:
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        at = map_stop_page(ctypes, libc)
+    except (ImportError, KeyError, OSError, ValueError):
+        return
+    if at is None:
+        return
+    life = ctypes.c_void_p(at + LIFE_AT)
+    attr = ctypes.create_string_buffer(64)
+    libc.pthread_mutexattr_init(attr)
+    libc.pthread_mutexattr_setpshared(attr, 1)
+    libc.pthread_mutexattr_setrobust(attr, 1)
+    if libc.pthread_mutex_init(life, attr) == 0:
+        libc.pthread_mutex_lock(life)
+
+
 def become_child_of(agent):
     """Dies with the agent, whose child it is once the one between has ended."""
     for _ in range(5000):
@@ -276,6 +315,7 @@ def stand_by(fd, agent, score, replay, started, kind, words, itself):
         channel, fds = wait_for_order(fd, agent)
         argv = take_place(channel, fds, agent, score, replay, started)
         program = set_arguments(kind, words, argv, itself)
+        sign_death()
         gc.enable()
         channel.send(b"k")
         channel.close()
@@ -449,6 +489,7 @@ def be_learner(path, kind, words, argv):
     program = argv[words:]
     main = prepare_main(kind, program)
     program = set_arguments(kind, words, argv, command_line())
+    sign_death()
     sys.meta_path.insert(0, Recorder(path))
     run(kind, main, program)
 

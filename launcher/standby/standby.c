@@ -26,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "launcher/proc/pidfd.h"
@@ -531,13 +530,6 @@ static void tell_used(const struct standby *s)
                  s->used < nproc ? why[s->policy.state] : "");
 }
 
-/* No restart is left, and no other node can come. */
-static bool is_last(const struct conf *c, const struct msg_world *world)
-{
-    return c->nnodes_max == 1 && c->restart_window_us == 0 &&
-           world->restarts >= c->max_restarts;
-}
-
 void standby_round(struct standby *s, const struct msg_world *world)
 {
     if (s == NULL)
@@ -556,7 +548,9 @@ void standby_round(struct standby *s, const struct msg_world *world)
     s->waits = 0;
     if (s->policy.state != STANDBY_NONE)
         s->learning = false; /* what is known is enough */
-    if (is_last(s->conf, world))
+    /* No restart is left, and no other node can come. */
+    if (s->conf->nnodes_max == 1 && s->conf->restart_window_us == 0 &&
+        world->restarts >= s->conf->max_restarts)
         standby_stop(s); /* nobody would take them */
     else
         wait_on(s, s->learning ? RECORD_MS * MONO_MS : STANDBY_AFTER_US);

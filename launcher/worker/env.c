@@ -23,14 +23,13 @@
 
 #include "launcher/cluster/cluster.h"
 #include "launcher/worker/errfile.h"
-#include "launcher/worker/flight.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/siphash.h"
 
 extern char **environ;
 
-#define VARS_MAX 59
+#define VARS_MAX 60
 #define VAR_MAX  4600 /* the longest is a path */
 
 struct vars {
@@ -83,6 +82,14 @@ static uint64_t half_of(const char *digits)
     return strtoull(half, NULL, 16);
 }
 
+static void take_instance(const char *instance, uint64_t key[2])
+{
+    _Static_assert(2 * MSG_INSTANCE_NAME == MSG_INSTANCE_LEN, "two halves");
+    bool whole = strlen(instance) == MSG_INSTANCE_LEN; /* not in a dry run */
+    key[0] = half_of(instance);
+    key[1] = half_of(instance + (whole ? MSG_INSTANCE_NAME : 0));
+}
+
 /*
  * What workers get, strangers read: it stands in logs, in the names of
  * snapshots and in a store without a password. But whoever knows all digits of
@@ -93,12 +100,62 @@ static uint64_t half_of(const char *digits)
 static void set_instance(struct vars *v, const char *instance)
 {
     static const char what[] = "DDP_INSTANCE";
-    _Static_assert(2 * MSG_INSTANCE_NAME == MSG_INSTANCE_LEN, "two halves");
-    bool whole = strlen(instance) == MSG_INSTANCE_LEN; /* not in a dry run */
-    const char *rest = instance + (whole ? MSG_INSTANCE_NAME : 0);
-    const uint64_t key[2] = {half_of(instance), half_of(rest)};
+    uint64_t key[2];
+    take_instance(instance, key);
     set(v, what, "%.*s%016llx", MSG_INSTANCE_NAME, instance,
         (unsigned long long)siphash(key, what, sizeof(what) - 1));
+}
+
+/*
+ * By which the workers of a round know each other before they send weights
+ * (worker_rt/comm/hello). A sum under all digits of the instance, of which half
+ * are the secret of the run's members: alike on all nodes, different in each
+ * round, and no way back. Nothing more has to travel for it.
+ */
+static void set_round_key(struct vars *v, const struct msg_world *w)
+{
+    static const char what[] = "DDP_ROUND_KEY";
+    uint64_t key[2], half[2];
+    char round[128];
+    take_instance(w->instance, key);
+    for (int i = 0; i < 2; i++) {
+        int len =
+            snprintf(round, sizeof(round), /* fits */
+                     "%s.%d.%lld.%s.%lld", what, i, (long long)w->term.count,
+                     w->term.id, (long long)w->round);
+        half[i] = siphash(key, round, (size_t)len);
+    }
+    set(v, what, "%016llx%016llx", (unsigned long long)half[0],
+        (unsigned long long)half[1]);
+}
+
+/*
+ * A trace goes on in the workers (W3C Trace Context, 3.2): each round is a
+ * child of the span that started the launcher, the same one on all nodes that
+ * were given one trace. What is no trace is left as it is.
+ */
+static void set_trace(struct vars *v, const struct msg_world *w)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-"
+                               "xxxxxxxxxxxxxxxx-xx";
+    static const char zeros[] = "00000000000000000000000000000000";
+    const char *from = getenv("TRACEPARENT");
+    if (from == NULL || strlen(from) != sizeof(form) - 1)
+        return;
+    for (size_t i = 0; i < sizeof(form) - 1; i++)
+        if (form[i] == '-' ? from[i] != '-'
+                           : strchr("0123456789abcdef", from[i]) == NULL)
+            return;
+    if (strncmp(from, "ff", 2) == 0 || strncmp(from + 3, zeros, 32) == 0 ||
+        strncmp(from + 36, zeros, 16) == 0)
+        return;
+    char round[64];
+    int len = snprintf(round, sizeof(round), /* fits */
+                       "%.16s.%lld", from + 36, (long long)w->round);
+    const uint64_t key[2] = {half_of(w->instance), half_of(w->term.id)};
+    unsigned long long span = siphash(key, round, (size_t)len);
+    set(v, "TRACEPARENT", "00-%.32s-%016llx-%.2s", from + 3,
+        span == 0 ? 1 : span, from + 53);
 }
 
 static void set_elastic(struct vars *v,
@@ -114,11 +171,13 @@ static void set_elastic(struct vars *v,
     set(v, "TORCHELASTIC_ERROR_FILE", "%s", error_file);
     set(v, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", conf->signals_text);
     set_instance(v, w->instance);
-    if (w->epoch > 0)
-        set(v, "DDP_EPOCH", "%lld.%s", (long long)w->epoch, w->epoch_id);
+    if (w->term.count > 0)
+        set(v, "DDP_EPOCH", "%lld.%s", (long long)w->term.count, w->term.id);
     else
         set(v, "DDP_EPOCH", "0");
     set(v, "DDP_ROUND", "%lld", (long long)w->round);
+    set_round_key(v, w);
+    set_trace(v, w);
     long long grace_ms = conf->shutdown_timeout_us / MONO_MS;
     set(v, "DDP_SHUTDOWN_TIMEOUT", "%lld.%03lld", grace_ms / 1000,
         grace_ms % 1000);
@@ -127,11 +186,11 @@ static void set_elastic(struct vars *v,
 static void set_mailbox(struct vars *v, const struct mailbox *mailbox)
 {
     char path[MAILBOX_PATH_MAX];
-    mailbox_progress_path(mailbox, path);
+    mailbox_path(mailbox->progress_fd, path);
     set(v, "DDP_PROGRESS_FILE", "%s", path);
-    mailbox_stop_path(mailbox, path);
+    mailbox_path(mailbox->stop_fd, path);
     set(v, "DDP_STOP_FILE", "%s", path);
-    mailbox_memory_path(mailbox, path);
+    mailbox_path(mailbox->memory_fd, path);
     set(v, "DDP_SNAPSHOT_MEMORY", "%s", path);
 }
 
@@ -163,10 +222,16 @@ static void set_pmi(struct vars *v,
     set(v, "PMI_SPAWNED", "%d", 0);
     set(v, "MPI_LOCALRANKID", "%d", local_rank);
     set(v, "MPI_LOCALNRANKS", "%d", conf->nproc);
-    /* Intel's ranks yield (2); that gives way in their own session only, so
-     * where each has one they sleep for a moment (3), which takes longer. */
-    if (conf->oversubscribed && getenv("I_MPI_THREAD_YIELD") == NULL)
+    /* Intel's ranks yield (2). Yielding gives way in one session only, so ranks
+     * with sessions of their own sleep for a moment (3), which takes longer. In
+     * a collective ranks yield at once; Intel's launcher causes the same by
+     * telling them of the CPUs. */
+    static const char spins[] = "I_MPI_COLL_SHM_PROGRESS_SPIN_COUNT";
+    if (conf->oversubscribed && getenv("I_MPI_THREAD_YIELD") == NULL) {
         set(v, "I_MPI_THREAD_YIELD", "%d", conf->mpi == CONF_MPI_AUTO ? 2 : 3);
+        if (getenv(spins) == NULL)
+            set(v, spins, "%d", 1);
+    }
 }
 
 /* What mpirun sets for Open MPI's programs; the rest comes from the PMIx
@@ -218,14 +283,14 @@ static void set_defaults(struct vars *v, const struct conf *conf)
         set(v, "OMP_NUM_THREADS", "%d", 1);
 }
 
-/* Where PyTorch's flight recorder waits for a wish and where it dumps, if hangs
- * are looked for. What the user has set stays, here too. An older PyTorch
- * knows the old name only. */
+/* Where PyTorch's flight recorder waits for a wish and where it dumps, if
+ * something is done about hangs. What the user has set stays, here too. An
+ * older PyTorch knows the old name only. */
 static void
 set_flight(struct vars *v, const struct conf *conf, const char *error_file)
 {
     size_t len = strlen(error_file), tail = strlen(ERRFILE_NAME);
-    if (conf->hang.beat_us == MONO_NEVER && conf->hang.idle_us == MONO_NEVER)
+    if (!conf_hang_acts(conf->hang.how))
         return;
     if (len < tail || strcmp(error_file + len - tail, ERRFILE_NAME) != 0)
         return;

@@ -9,6 +9,13 @@
 #include "launcher/worker/mailbox.h"
 #include "rendezvous/proto/msg.h"
 
+/* Where PyTorch's flight recorder is asked, and where it writes (hang/flight):
+ * how both paths begin, beside the worker's error file, and the variables. */
+#define FLIGHT_NAME         "nccl_trace_rank_"
+#define FLIGHT_PIPE_VAR     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+#define FLIGHT_DUMP_VAR     "TORCH_FR_DUMP_TEMP_FILE"
+#define FLIGHT_DUMP_OLD_VAR "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+
 /*
  * The environment of the worker with this local rank: the launcher's, with the
  * variables of a worker of this round added or replaced. `error_file` may be

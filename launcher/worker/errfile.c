@@ -229,7 +229,10 @@ void errfile_prepare(struct errfile *e,
         DDP_WRONG("error files that were not begun");
     }
     set_path(aside, sizeof(aside), "%s.old", path);
-    (void)rename(path, aside); /* ENOENT, as a rule */
+    if (e->made == attempt && local_rank < e->places)
+        (void)rename(path, aside); /* ENOENT, as a rule */
+    else
+        e->places = local_rank + 1;
     e->made = attempt;
 }
 
@@ -248,14 +251,6 @@ static const char *find_text(const cJSON *root)
     if (cJSON_IsObject(message))
         message = cJSON_GetObjectItemCaseSensitive(message, "message");
     return text_of(message);
-}
-
-static void one_line(const char *text, char out[ERRFILE_TEXT_MAX + 1])
-{
-    msg_set_text(out, ERRFILE_TEXT_MAX + 1, text);
-    for (char *p = out; *p != '\0'; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = ' ';
 }
 
 /* Whether "\\uXXXX" stands there; its number comes to `unit`. */
@@ -384,12 +379,16 @@ void errfile_read(const char *path,
         return;
     cJSON *root = cJSON_Parse(json);
     const char *found = find_text(root);
-    if (found != NULL)
-        one_line(found, text);
-    else
+    if (found != NULL) {
+        msg_set_text(text, ERRFILE_TEXT_MAX + 1, found);
+        for (char *p = text; *p != '\0'; p++)
+            if ((unsigned char)*p < ' ' || *p == 0x7f)
+                *p = ' ';
+    } else {
         (void)snprintf(text, ERRFILE_TEXT_MAX + 1,
                        "its error file is not what @record writes: %.200s",
                        path);
+    }
     take_trace(root, trace, size);
     cJSON_Delete(root);
     free(json);

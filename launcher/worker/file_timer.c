@@ -85,13 +85,6 @@ static void drop(struct file_timer *f, int i)
     f->timers[i] = f->timers[--f->n];
 }
 
-static void drop_process(struct file_timer *f, pid_t pid)
-{
-    for (int i = f->n - 1; i >= 0; i--)
-        if (f->timers[i].pid == pid)
-            drop(f, i);
-}
-
 static int find(const struct file_timer *f, const struct timer *like)
 {
     for (int i = 0; i < f->n; i++)
@@ -126,15 +119,6 @@ static int worker_of(const struct file_timer *f, pid_t pid)
     return -1;
 }
 
-/* A sandbox may refuse descriptors of processes. */
-static void send_to(const struct timer *t, int pidfd)
-{
-    bool sent = pidfd >= 0 && pidfd_signal(pidfd, t->signo);
-    bool is_gone = !sent && pidfd >= 0 && errno == ESRCH;
-    if (!sent && !is_gone && kill(t->pid, t->signo) != 0 && errno != ESRCH)
-        log_warn("cannot send %s", signals_name(t->signo));
-}
-
 static void end_process(const struct file_timer *f, const struct timer *t)
 {
     int pidfd = pidfd_of(t->pid);
@@ -143,7 +127,11 @@ static void end_process(const struct file_timer *f, const struct timer *t)
         log_warnx("the timer '%s' of the worker with local rank %d has run "
                   "out: sending %s to process %d",
                   t->shown, local_rank, signals_name(t->signo), (int)t->pid);
-        send_to(t, pidfd);
+        /* A sandbox may refuse descriptors of processes. */
+        bool sent = pidfd >= 0 && pidfd_signal(pidfd, t->signo);
+        bool is_gone = !sent && pidfd >= 0 && errno == ESRCH;
+        if (!sent && !is_gone && kill(t->pid, t->signo) != 0 && errno != ESRCH)
+            log_warn("cannot send %s", signals_name(t->signo));
     }
     if (pidfd >= 0)
         (void)close(pidfd);
@@ -159,7 +147,9 @@ static void expire(struct file_timer *f, int i)
                  t.shown, (int)t.pid);
         return;
     }
-    drop_process(f, t.pid);
+    for (int k = f->n - 1; k >= 0; k--)
+        if (f->timers[k].pid == t.pid)
+            drop(f, k);
     end_process(f, &t);
 }
 

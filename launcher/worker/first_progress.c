@@ -34,13 +34,6 @@ struct first_progress {
     bool told;    /* that a file cannot be watched */
 };
 
-static struct first_progress *first_progress_of(void *data)
-{
-    struct first_progress *f = data;
-    ddp_assert(f->magic == FIRST_PROGRESS_MAGIC);
-    return f;
-}
-
 static void forget(struct first_progress *f)
 {
     f->waits = false;
@@ -75,7 +68,8 @@ static void look(struct first_progress *f)
 static void on_events(uv_poll_t *poll, int status, int events)
 {
     char room[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-    struct first_progress *f = first_progress_of(poll->data);
+    struct first_progress *f = poll->data;
+    ddp_assert(f->magic == FIRST_PROGRESS_MAGIC);
     (void)events;
     if (status < 0)
         return;

@@ -30,11 +30,6 @@ void hang_init(struct hang *h,
         workers[i].alive = false;
 }
 
-bool hang_watches(const struct hang *h)
-{
-    return h->limits.beat_us != MONO_NEVER || h->limits.idle_us != MONO_NEVER;
-}
-
 static struct hang_worker *worker_of(struct hang *h, int local_rank)
 {
     ddp_assert(local_rank >= 0 && local_rank < h->n);
@@ -56,16 +51,6 @@ void hang_ended(struct hang *h, int local_rank)
     worker_of(h, local_rank)->alive = false;
 }
 
-static void begin_anew(struct hang *h)
-{
-    for (int i = 0; i < h->n; i++) {
-        struct hang_worker *w = &h->workers[i];
-        if (!w->anew)
-            w->moved_us = h->clock_us;
-        w->anew = true;
-    }
-}
-
 void hang_pass(struct hang *h, int64_t us, enum hang_pace pace)
 {
     ddp_assert(us >= 0);
@@ -73,12 +58,18 @@ void hang_pass(struct hang *h, int64_t us, enum hang_pace pace)
     h->stood = pace == HANG_STANDS;
     if (pace == HANG_STANDS)
         return;
-    if (stood)
-        begin_anew(h);
+    if (stood) {
+        for (int i = 0; i < h->n; i++) {
+            struct hang_worker *w = &h->workers[i];
+            if (!w->anew)
+                w->moved_us = h->clock_us;
+            w->anew = true;
+        }
+    }
     h->clock_us += pace == HANG_SLOW ? us / SLOWER : us;
 }
 
-void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
+bool hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
 {
     struct hang_worker *w = worker_of(h, local_rank);
     const struct hang_sample *old = &w->seen;
@@ -93,6 +84,7 @@ void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample)
     }
     w->beats |= sample->step >= 0;
     w->seen = *sample;
+    return moved;
 }
 
 static bool
@@ -125,6 +117,31 @@ bool hang_find(const struct hang *h, struct hang_verdict *out)
         found = true;
     }
     return found;
+}
+
+void hang_worst(const struct hang *h, struct hang_verdict *out)
+{
+    struct hang_verdict v;
+    bool found = false;
+    for (int i = 0; i < h->n; i++) {
+        if (!h->workers[i].alive)
+            continue;
+        hang_describe(h, i, &v);
+        if (!found || is_worse(&v, out))
+            *out = v;
+        found = true;
+    }
+    ddp_assert(found);
+}
+
+void hang_describe(const struct hang *h,
+                   int local_rank,
+                   struct hang_verdict *out)
+{
+    ddp_assert(local_rank >= 0 && local_rank < h->n &&
+               h->workers[local_rank].alive);
+    *out = (struct hang_verdict){.local_rank = local_rank};
+    (void)hangs(h, &h->workers[local_rank], out);
 }
 
 int64_t hang_every_us(const struct hang *h)

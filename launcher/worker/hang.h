@@ -5,8 +5,8 @@
  * A worker makes progress when its sample changes: by a write to
  * $DDP_PROGRESS_FILE (ddp_beat does that), or by output that passes through the
  * launcher. CPU time is none: a rank that is stuck in a collective may spin. A
- * worker that has beaten is held to
- * --beat_timeout as well, by its beats alone.
+ * worker that has beaten is held to the second time of --hang_timeout as well,
+ * by its beats alone.
  *
  * If one rank is stuck, the others wait for it, and all fall silent within
  * moments. Of those that are silent for too long, the one that took the fewest
@@ -68,7 +68,7 @@ struct hang {
 struct hang_verdict {
     int local_rank;
     int64_t silent_us; /* of the time that counts */
-    bool beat;         /* it was --beat_timeout that was over */
+    bool beat;         /* it was the time without a beat that was over */
     int64_t step;      /* of its last beat, -1: none */
 };
 
@@ -77,9 +77,6 @@ void hang_init(struct hang *h,
                const struct hang_limits *limits,
                struct hang_worker *workers,
                int n);
-
-/* Whether the user has set any of the two limits. */
-bool hang_watches(const struct hang *h);
 
 void hang_started(struct hang *h, int local_rank);
 void hang_ended(struct hang *h, int local_rank);
@@ -91,11 +88,19 @@ void hang_ended(struct hang *h, int local_rank);
  */
 void hang_pass(struct hang *h, int64_t us, enum hang_pace pace);
 
-/* What was seen of a worker just now. */
-void hang_see(struct hang *h, int local_rank, const struct hang_sample *sample);
+/* What was seen of a worker just now. Returns whether it has moved. */
+bool hang_see(struct hang *h, int local_rank, const struct hang_sample *sample);
 
 /* Whether a worker hangs, and which one is to blame. */
 bool hang_find(const struct hang *h, struct hang_verdict *out);
+
+/* Of those that live the one to blame, whether it hangs or not. One does. */
+void hang_worst(const struct hang *h, struct hang_verdict *out);
+
+/* The same of a worker that lives, whether it hangs or not. */
+void hang_describe(const struct hang *h,
+                   int local_rank,
+                   struct hang_verdict *out);
 
 /* How long to wait between looks: a fraction of the shortest limit. */
 int64_t hang_every_us(const struct hang *h);

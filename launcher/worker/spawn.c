@@ -1,17 +1,19 @@
 /*
- * Happy path: clone3 into the launch's cgroup, or fork; a pidfd of the child,
- * if there are pidfds; the child sets itself up with async-signal-safe calls
- * only, and calls execve. It asks for the parent-death signal first, and then
- * whether the parent still lives: the other way round the parent could die in
- * between, unnoticed.
+ * Happy path: one clone3 makes the child in the launch's cgroup, with a pidfd
+ * and without our handlers of signals. The child sets itself up with
+ * async-signal-safe calls only, and calls execve. It asks for the parent-death
+ * signal first, and then whether the parent still lives: the other way round
+ * the parent could die in between, unnoticed.
  *
  * Failure modes:
  * - No process or no pidfd can be had: an error with errno, and no child is
  *   left.
  * - The agent dies between fork and prctl: the child sees another parent, and
  *   exits as if the signal had come.
- * - clone3 is refused, as by old container runtimes: the child moves itself
- *   into the cgroup, which takes milliseconds.
+ * - clone3 is refused, as by old container runtimes, or does not know a flag
+ *   (Linux before 5.7): fork and pidfd_open. The child then takes the handlers
+ *   of all signals away one by one, and moves itself into the cgroup, which
+ *   takes milliseconds.
  * - Binding to CPUs, limits, the oom score: a refusal is ignored, since the
  *   worker can run without.
  * - execve fails, or its streams cannot be put in place, or its variables
@@ -26,7 +28,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +39,15 @@
 
 #include "launcher/proc/cgroup.h"
 #include "launcher/proc/pidfd.h"
+#include "launcher/proc/signals.h"
 
 _Static_assert(sizeof(struct spawn_trouble) <= PIPE_BUF,
                "what children write to one pipe does not mix");
 _Static_assert(NSIG - 1 == 64, "a bit of spawn_origin.ignored for each");
 
 /* Of <linux/sched.h>, which older headers do not have: struct clone_args as of
- * Linux 5.7, and CLONE_INTO_CGROUP. */
-struct clone_cgroup_args {
+ * Linux 5.7, and flags. */
+struct clone3_args {
     uint64_t flags;
     uint64_t pidfd;
     uint64_t child_tid;
@@ -58,8 +60,10 @@ struct clone_cgroup_args {
     uint64_t set_tid_size;
     uint64_t cgroup;
 };
-_Static_assert(sizeof(struct clone_cgroup_args) == 88, "CLONE_ARGS_SIZE_VER2");
-#define FLAG_INTO_CGROUP UINT64_C(0x200000000)
+_Static_assert(sizeof(struct clone3_args) == 88, "CLONE_ARGS_SIZE_VER2");
+#define FLAG_PIDFD         UINT64_C(0x1000)
+#define FLAG_CLEAR_SIGHAND UINT64_C(0x100000000) /* Linux 5.5 */
+#define FLAG_INTO_CGROUP   UINT64_C(0x200000000) /* Linux 5.7 */
 #ifndef SYS_clone3
 #define SYS_clone3 435 /* on every machine */
 #endif
@@ -70,6 +74,24 @@ _Static_assert(sizeof(struct clone_cgroup_args) == 88, "CLONE_ARGS_SIZE_VER2");
 
 #define FDSIZE      "\nFDSize:"
 #define FDS_UNKNOWN 65536 /* if there is no /proc */
+
+/* As the kernel has it on 64-bit machines. */
+struct kernel_action {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+
+/* sigaction(2), also of the two signals of glibc's own: a launcher that has
+ * made a thread handles them, and a worker is to be as one that is started
+ * before. */
+static bool change_action(int signo,
+                          const struct kernel_action *now,
+                          struct kernel_action *was)
+{
+    return syscall(SYS_rt_sigaction, signo, now, was, sizeof(now->mask)) == 0;
+}
 
 /* If memory runs out, the kernel shall kill a worker, not the agent that
  * reports it. A launcher that was given a higher score keeps it for its
@@ -94,23 +116,27 @@ void spawn_remember(struct spawn_origin *origin)
     if (getrlimit(RLIMIT_NOFILE, &origin->files) != 0)
         origin->files = (struct rlimit){.rlim_cur = 0}; /* not known */
     for (int signo = 1; signo <= 64; signo++) {
-        struct sigaction sa;
-        if (sigaction(signo, NULL, &sa) == 0 && sa.sa_handler == SIG_IGN)
-            origin->ignored |= UINT64_C(1) << (signo - 1);
+        struct kernel_action was;
+        if (change_action(signo, NULL, &was) && was.handler == SIG_IGN)
+            origin->ignored |= SIGNALS_BIT(signo);
     }
+    origin->terminal = isatty(STDIN_FILENO) == 1;
     origin->reads_keys =
-        isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+        origin->terminal && tcgetpgrp(STDIN_FILENO) == getpgrp();
     remember_oom_score(origin);
 }
 
 /* -- in the child: only what is async-signal-safe -------------------------- */
 
-static void reset_signals(const struct spawn_origin *origin)
+/* `ours` are those that may be other than the worker's: bit n-1 is signal n. */
+static void reset_signals(const struct spawn_origin *origin, uint64_t ours)
 {
     for (int signo = 1; signo <= 64; signo++) {
-        bool ignore = (origin->ignored >> (signo - 1)) & 1u;
-        struct sigaction sa = {.sa_handler = ignore ? SIG_IGN : SIG_DFL};
-        (void)sigaction(signo, &sa, NULL); /* EINVAL for KILL and STOP */
+        uint64_t bit = SIGNALS_BIT(signo);
+        bool ignore = (origin->ignored & bit) != 0;
+        struct kernel_action now = {.handler = ignore ? SIG_IGN : SIG_DFL};
+        if ((ours & bit) != 0)
+            (void)change_action(signo, &now, NULL); /* not of KILL and STOP */
     }
     sigset_t none;
     (void)sigemptyset(&none);
@@ -124,7 +150,7 @@ static void reset_signals(const struct spawn_origin *origin)
  */
 static void detach_terminal(const struct spawn_request *req)
 {
-    if ((req->may_read && req->origin->reads_keys) || !isatty(STDIN_FILENO))
+    if ((req->may_read && req->origin->reads_keys) || !req->origin->terminal)
         return;
     int fd = open("/dev/null", O_RDONLY);
     if (fd >= 0) {
@@ -159,12 +185,6 @@ static bool put(int fd, int stream)
         if (errno != EINTR)
             return false;
     return true;
-}
-
-/* Beyond its limit of open files, too, where it stays open (getrlimit(2)). */
-static bool keep(int fd)
-{
-    return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
 /* All descriptors are below this number: the size of their table, which fork
@@ -244,8 +264,8 @@ static char *const *wait_for_env(const struct spawn_request *req)
     return env; /* NULL behind its end, as it was mapped */
 }
 
-__attribute__((noreturn)) static void become(const struct spawn_request *req,
-                                             pid_t agent)
+__attribute__((noreturn)) static void
+become(const struct spawn_request *req, pid_t agent, uint64_t signals)
 {
     /* A fresh child leads no group: neither can fail. */
     if (req->shares_session)
@@ -264,14 +284,15 @@ __attribute__((noreturn)) static void become(const struct spawn_request *req,
         bind_cpus(req->cpus);
     detach_terminal(req);
     raise_oom_score(req->origin);
-    reset_signals(req->origin);
+    reset_signals(req->origin, signals);
     char *const *envp = req->envp;
     if (req->env_fd >= 0) {
         close_launchers(req);
         envp = wait_for_env(req);
     }
     if (envp != NULL && put(req->out_fd, STDOUT_FILENO) &&
-        put(req->err_fd, STDERR_FILENO) && keep(req->keep_fd))
+        put(req->err_fd, STDERR_FILENO) &&
+        (req->keep_fd < 0 || fcntl(req->keep_fd, F_SETFD, 0) == 0))
         (void)execve(req->path, req->argv, envp);
     struct spawn_trouble t = {.local_rank = req->local_rank,
                               .sys_errno = errno};
@@ -290,25 +311,38 @@ static void move_into_cgroup(void)
     (void)close(fd);
 }
 
-/* Into the launch's cgroup from its first moment, if there is one. Moving
- * it there later costs milliseconds. */
-static pid_t fork_worker(void)
+/* In the launch's cgroup from its first moment, if there is one: moving the
+ * child there later costs milliseconds. -1: not known here, or refused. */
+static pid_t clone_worker(int *pidfd)
 {
-    struct clone_cgroup_args args = {
-        .flags = FLAG_INTO_CGROUP,
+    bool grouped = cgroup_fd() >= 0;
+    struct clone3_args args = {
+        .flags = FLAG_CLEAR_SIGHAND | (pidfd_works() ? FLAG_PIDFD : 0) |
+                 (grouped ? FLAG_INTO_CGROUP : 0),
+        .pidfd = (uintptr_t)pidfd,
         .exit_signal = SIGCHLD,
-        .cgroup = (uint32_t)cgroup_fd(),
+        .cgroup = grouped ? (uint32_t)cgroup_fd() : 0,
     };
-    pid_t pid = -1;
-    if (cgroup_fd() < 0)
-        return fork();
-    pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-    if (pid >= 0)
-        return pid;
-    pid = fork();
+    return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static pid_t
+fork_worker(const struct spawn_request *req, pid_t agent, int *pidfd)
+{
+    pid_t pid = clone_worker(pidfd);
+    /* Of the signals we ignore some, and may not ignore some that we found
+     * ignored. */
     if (pid == 0)
+        become(req, agent, SIGNALS_IGNORED | req->origin->ignored);
+    if (pid > 0)
+        return pid;
+    *pidfd = -1;
+    pid = fork();
+    if (pid != 0)
+        return pid;
+    if (cgroup_fd() >= 0)
         move_into_cgroup();
-    return pid;
+    become(req, agent, UINT64_MAX);
 }
 
 /* -- in the agent ---------------------------------------------------------- */
@@ -321,15 +355,13 @@ int spawn_worker(const struct spawn_request *req,
     pid_t agent = getpid();
     ddp_assert(syscall(SYS_gettid) == agent && req->report_fd >= 0);
     ddp_assert(req->out_fd != STDIN_FILENO && req->err_fd != STDIN_FILENO);
-    *pid = fork_worker();
-    if (*pid == 0)
-        become(req, agent);
+    *pidfd = -1;
+    *pid = fork_worker(req, agent, pidfd);
     if (*pid < 0)
         return ddp_err_sys(err, DDP_E_NOMEM,
                            "cannot start the worker with local rank %d",
                            req->local_rank);
-    *pidfd = -1;
-    if (!pidfd_works())
+    if (*pidfd >= 0 || !pidfd_works())
         return 0;
     /* Until we reap it the pid is its own, so that this is no race. */
     *pidfd = pidfd_of(*pid);
@@ -341,4 +373,59 @@ int spawn_worker(const struct spawn_request *req,
     (void)kill(*pid, SIGKILL);
     (void)waitpid(*pid, NULL, 0);
     return -1;
+}
+
+/* -- why it could not ------------------------------------------------------ */
+
+static bool find_trouble(int report_fd, int local_rank, int *why)
+{
+    struct spawn_trouble t;
+    bool found = false;
+    while (read(report_fd, &t, sizeof(t)) == (ssize_t)sizeof(t))
+        if (t.local_rank == local_rank) {
+            *why = t.sys_errno;
+            found = true;
+        }
+    return found;
+}
+
+/* Whether another try may execute the program. */
+static bool is_transient(int why)
+{
+    return why == ENOMEM || why == EAGAIN || why == ENFILE || why == EMFILE ||
+           why == ETXTBSY || why == EINTR || why == EIO;
+}
+
+/* What strerror does not tell about a file that exists. */
+static const char *hint_of(const char *path, int why)
+{
+    if (why == ENOENT && access(path, F_OK) == 0)
+        return "; the file exists, but the interpreter that its first line "
+               "(#!) or its ELF header names does not";
+    if (why == ENOEXEC)
+        return "; it is neither a program for this machine nor a script with "
+               "#! (for Python: --run_path)";
+    return "";
+}
+
+void spawn_forget(int report_fd)
+{
+    int why;
+    (void)find_trouble(report_fd, -1, &why);
+}
+
+void spawn_explain(int report_fd,
+                   int local_rank,
+                   const char *path,
+                   bool *permanent,
+                   char *text,
+                   size_t size)
+{
+    int why;
+    if (!find_trouble(report_fd, local_rank, &why))
+        return;
+    *permanent = !is_transient(why);
+    (void)snprintf(text, size, /* a cut text is still a text */
+                   "cannot execute %.200s: %.80s%s", path, strerror(why),
+                   hint_of(path, why));
 }

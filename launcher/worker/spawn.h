@@ -25,7 +25,8 @@ struct spawn_origin {
     struct rlimit files; /* of open files; a maximum of 0: not known */
     uint64_t ignored;    /* bit n-1: signal n was ignored */
     char oom_adj[16];    /* the workers': ours and some more (proc(5)) */
-    bool reads_keys;     /* stdin is a terminal, in whose foreground it was */
+    bool terminal;       /* stdin is one ... */
+    bool reads_keys;     /* ... in whose foreground it was */
 };
 
 /* To be called before the launcher makes its own session and changes signals or
@@ -72,5 +73,20 @@ int spawn_worker(const struct spawn_request *req,
                  pid_t *pid,
                  int *pidfd,
                  struct ddp_err *err);
+
+/* Empties the pipe behind report_fd: what it says is of workers of before. */
+void spawn_forget(int report_fd);
+
+/*
+ * Of a worker that ended with 126 or 127: reads from the pipe behind report_fd
+ * why it could not execute `path`, and whether no other try will. If the pipe
+ * does not say so the program itself has ended with that, and nothing changes.
+ */
+void spawn_explain(int report_fd,
+                   int local_rank,
+                   const char *path,
+                   bool *permanent,
+                   char *text,
+                   size_t size);
 
 #endif

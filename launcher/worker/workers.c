@@ -1,9 +1,12 @@
 /*
  * Happy path: workers_start gives each worker its error file, its mailbox, its
- * pipes and its environment, forks it, and watches its pidfd on the loop. When
- * the pidfd becomes readable the worker is reaped, and on_exit is told how it
- * ended, with what it left behind: its error file, its last lines on stderr.
+ * pipes and its environment, forks it, and adds its pidfd to a set that the
+ * loop watches. When the pidfd becomes readable the worker is reaped, and
+ * on_exit is told how it ended, with what it left behind: its error file, its
+ * last lines on stderr.
  * Without pidfds (Linux before 5.3, sandboxes) SIGCHLD tells: workers_ended.
+ * That a worker begins to end in failure is told before, where it can be seen
+ * (death_watch): on_failed, and on_exit when it is reaped.
  *
  * Failure modes:
  * - A worker cannot be started (no memory, descriptors or processes):
@@ -29,37 +32,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "launcher/mpi/mpi.h"
 #include "launcher/proc/oom.h"
+#include "launcher/worker/death_watch.h"
 #include "launcher/worker/env.h"
-#include "launcher/worker/flight.h"
 #include "launcher/worker/mailbox.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/slow.h"
 
-/* Of messages.def; more is no step. */
-#define BEAT_STEPS_MAX INT64_C(9000000000000000)
+#define WORKERS_MAGIC 0x776f726bu
+#define ENDED_MAX     16 /* workers that end in one turn of the loop */
 
-#define WORKER_MAGIC 0x776f726bu
-
-/* One worker that lives. On the heap, since libuv closes its handle after the
- * worker's place has perhaps been taken by the next one. */
+/* The last one that was started in its place. */
 struct worker {
-    unsigned magic;
-    uv_poll_t poll;
-    struct workers *workers;
-    pid_t pid;
-    int pidfd; /* -1: none, and `poll` is not used */
+    pid_t pid; /* 0: none was yet */
+    bool lives;
+    int pidfd; /* -1: none, or it does not live */
     int local_rank;
     int64_t started_us;
 };
 
 struct workers {
+    unsigned magic;
     uv_loop_t *loop;
     const struct conf *conf;
     const struct spawn_origin *origin;
@@ -70,25 +69,23 @@ struct workers {
     void *taker_ctx;
     struct errfile errfile;
     struct oom oom;
-    pid_t *pids;          /* by local rank, of the last that was started */
-    struct worker **live; /* by local rank, NULL: not alive */
+    uv_poll_t ended;
+    int epoll;          /* the set of pidfds, which is watched by `ended` */
+    struct worker *all; /* by local rank */
     char (*error_files)[ERRFILE_PATH_MAX];
     struct mailbox *mailboxes; /* by local rank */
-    struct mpi *mpi;           /* NULL: --mpi=none */
-    int memory_fd;             /* for their snapshots; -1: none */
-    int trouble_fd[2];         /* children that could not exec */
+    struct mailbox_pages pages;
+    struct slow_told *told;     /* by local rank, for a beat */
+    struct death_watch *deaths; /* NULL: none yet */
+    struct mpi *mpi;            /* NULL: --mpi=none */
+    int memory_fd;              /* for their snapshots; -1: none */
+    int trouble_fd[2];          /* children that could not exec */
     bool paused;
     bool stopping;  /* workers of this round were asked to go */
     bool pipe_told; /* that no pipe can be made for PyTorch */
     int64_t base_rank;
+    int64_t barren; /* see workers_barren */
 };
-
-static struct worker *worker_of(void *data)
-{
-    struct worker *w = data;
-    ddp_assert(w->magic == WORKER_MAGIC);
-    return w;
-}
 
 /* An index into the arrays by local rank. */
 static int place_of(const struct workers *workers, int local_rank)
@@ -109,10 +106,27 @@ static void *get(size_t n, size_t size)
 static void on_mpi_failed(void *ctx, const struct agent_worker *w)
 {
     const struct workers *workers = ctx;
-    workers->handler->on_aborted(workers->ctx, w);
+    workers->handler->on_failed(workers->ctx, w);
 }
 
 static const struct mpi_handler mpi_handler = {.on_failed = on_mpi_failed};
+
+static void on_ended(uv_poll_t *poll, int status, int events);
+
+static void watch_pidfds(struct workers *workers)
+{
+    uv_poll_t *poll = &workers->ended;
+    workers->epoll = epoll_create1(EPOLL_CLOEXEC);
+    int rc = workers->epoll < 0
+                 ? uv_translate_sys_error(errno)
+                 : uv_poll_init(workers->loop, poll, workers->epoll);
+    if (rc != 0)
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "cannot watch the workers: %s",
+               uv_strerror(rc));
+    poll->data = workers;
+    (void)uv_poll_start(poll, UV_READABLE, on_ended); /* cannot fail */
+    uv_unref((uv_handle_t *)poll); /* keeps no loop running */
+}
 
 struct workers *workers_new(uv_loop_t *loop,
                             const struct conf *conf,
@@ -125,17 +139,21 @@ struct workers *workers_new(uv_loop_t *loop,
     struct workers *workers = get(1, sizeof(*workers));
     size_t n = (size_t)conf->nproc;
     struct ddp_err err;
-    workers->live = get(n, sizeof(*workers->live));
+    workers->all = get(n, sizeof(*workers->all));
     workers->error_files = get(n, sizeof(*workers->error_files));
     workers->mailboxes = get(n, sizeof(*workers->mailboxes));
-    workers->pids = get(n, sizeof(*workers->pids));
+    workers->told = get(n, sizeof(*workers->told));
     workers->memory_fd = -1;
+    workers->barren = -1;
     if (conf->snapshot_memory > 0)
         workers->memory_fd = mailbox_open_memory(conf->snapshot_memory);
     for (size_t i = 0; i < n; i++) {
         workers->mailboxes[i] = (struct mailbox)MAILBOX_NONE;
         workers->mailboxes[i].memory_fd = workers->memory_fd;
+        workers->all[i] = (struct worker){.local_rank = (int)i, .pidfd = -1};
     }
+    workers->magic = WORKERS_MAGIC;
+    workers->pages = (struct mailbox_pages)MAILBOX_PAGES_NONE;
     workers->loop = loop;
     workers->conf = conf;
     workers->origin = origin;
@@ -146,60 +164,14 @@ struct workers *workers_new(uv_loop_t *loop,
         fatal(ddp_code_exit(DDP_E_NOMEM), "cannot make a pipe for the workers");
     if (errfile_init(&workers->errfile, conf, &err) != 0)
         fatalx(ddp_code_exit(err.code), "%s", err.text);
+    watch_pidfds(workers);
     workers->mpi = mpi_new(loop, conf, &mpi_handler, workers);
     return workers;
 }
 
 /* -- a worker ends --------------------------------------------------------- */
 
-static void on_worker_closed(uv_handle_t *h)
-{
-    struct worker *w = worker_of(h->data);
-    ddp_assert(w->workers->live[w->local_rank] != w);
-    w->magic = 0;
-    free(w);
-}
-
-/* Whether this worker could not execute the program, and why. */
-static bool
-find_trouble(const struct workers *workers, int local_rank, int *why)
-{
-    struct spawn_trouble t;
-    bool found = false;
-    while (read(workers->trouble_fd[0], &t, sizeof(t)) == (ssize_t)sizeof(t))
-        if (t.local_rank == local_rank) {
-            *why = t.sys_errno;
-            found = true;
-        }
-    return found;
-}
-
-/* Whether another try may execute the program. */
-static bool is_transient(int why)
-{
-    return why == ENOMEM || why == EAGAIN || why == ENFILE || why == EMFILE ||
-           why == ETXTBSY || why == EINTR || why == EIO;
-}
-
-/* What strerror does not tell about a file that exists. */
-static const char *hint_of(const char *path, int why)
-{
-    if (why == ENOENT && access(path, F_OK) == 0)
-        return "; the file exists, but the interpreter that its first line "
-               "(#!) or its ELF header names does not";
-    if (why == ENOEXEC)
-        return "; it is neither a program for this machine nor a script with "
-               "#! (for Python: --run_path)";
-    return "";
-}
-
-static bool is_watched(const struct workers *workers)
-{
-    return workers->conf->hang.beat_us != MONO_NEVER ||
-           workers->conf->hang.idle_us != MONO_NEVER;
-}
-
-/* Where PyTorch makes the pipe of launcher/worker/flight; "" for nowhere. */
+/* Where PyTorch makes the pipe of launcher/hang/flight; "" for nowhere. */
 static void find_pipe(const struct workers *workers,
                       int local_rank,
                       char path[WORKERS_PATH_MAX])
@@ -208,17 +180,9 @@ static void find_pipe(const struct workers *workers,
     (void)snprintf(name, sizeof(name), FLIGHT_NAME "%lld.pipe",
                    (long long)(workers->base_rank + local_rank));
     workers_path(workers, local_rank, name, path);
-    if (!is_watched(workers) || getenv(FLIGHT_PIPE_VAR) != NULL)
+    if (!conf_hang_acts(workers->conf->hang.how) ||
+        getenv(FLIGHT_PIPE_VAR) != NULL)
         path[0] = '\0';
-}
-
-/* PyTorch leaves it, and the folder with it. */
-static void remove_pipe(const struct workers *workers, int local_rank)
-{
-    char path[WORKERS_PATH_MAX];
-    find_pipe(workers, local_rank, path);
-    if (path[0] != '\0')
-        (void)unlink(path); /* most have none */
 }
 
 /* PyTorch throws if it cannot make the pipe: some file systems have none. */
@@ -241,109 +205,153 @@ static void check_pipe(struct workers *workers, int local_rank, char **envp)
     worker_env_drop(envp, FLIGHT_PIPE_VAR);
 }
 
-static void
-tell_exit(struct workers *workers, int local_rank, const siginfo_t *info)
+int64_t workers_barren(const struct workers *workers)
 {
-    char text[ERRFILE_TEXT_MAX + 1] = "";
-    char tail[LINES_TAIL_BYTES + 1] = "";
-    char trace[LINES_TAIL_BYTES + 1] = "";
-    bool exited = info->si_code == CLD_EXITED;
-    enum oom_kill oom = !exited && info->si_status == SIGKILL
-                            ? oom_happened(&workers->oom)
-                            : OOM_NOT;
-    ddp_assert(exited || info->si_code == CLD_KILLED ||
-               info->si_code == CLD_DUMPED); /* waitid: WEXITED */
+    return workers->barren;
+}
+
+/* What is told of a worker's end besides how it ended. */
+struct last_words {
+    char text[ERRFILE_TEXT_MAX + 1]; /* of its error file, or why it ended */
+    char trace[LINES_TAIL_BYTES + 1];
+    char tail[LINES_TAIL_BYTES + 1]; /* of its stderr */
+};
+
+/* Of a worker that ended with that wait status, or is about to. */
+static struct agent_worker describe_end(struct workers *workers,
+                                        const struct worker *ended,
+                                        int wait_status,
+                                        struct last_words *last)
+{
+    int signo = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    int local_rank = ended->local_rank;
+    enum oom_kill oom =
+        signo == SIGKILL ? oom_happened(&workers->oom) : OOM_NOT;
     struct agent_worker w = {
         .local_rank = local_rank,
-        .pid = info->si_pid,
-        .code = exited ? info->si_status : 0,
-        .signal = exited ? 0 : info->si_status,
+        .pid = ended->pid,
+        .code = signo != 0 ? 0 : WEXITSTATUS(wait_status),
+        .signal = signo,
         .oom = oom == OOM_KILLED,
         .progressed = mailbox_progressed(&workers->mailboxes[local_rank]),
-        .text = text,
-        .trace = trace,
-        .tail = tail,
+        .text = last->text,
+        .trace = last->trace,
+        .tail = last->tail,
     };
-    mailbox_close(&workers->mailboxes[local_rank]);
-    int why;
-    bool ok = w.code == 0 && w.signal == 0;
-    if (!ok) {
-        errfile_read(workers->error_files[local_rank], text, trace,
-                     sizeof(trace));
+    last->text[0] = last->trace[0] = last->tail[0] = '\0';
+    if (w.code != 0 || w.signal != 0) {
+        errfile_read(workers->error_files[local_rank], last->text, last->trace,
+                     sizeof(last->trace));
         if (!workers->stopping || w.signal != SIGTERM) /* else it obeyed */
-            output_tail(workers->output, local_rank, tail);
+            output_tail(workers->output, local_rank, last->tail);
     }
-    output_worker_ended(workers->output, local_rank);
-    remove_pipe(workers, local_rank);
-    if (oom == OOM_LIKELY && text[0] == '\0')
-        (void)snprintf(text, /* fits */
-                       sizeof(text),
+    if (oom == OOM_LIKELY && last->text[0] == '\0')
+        (void)snprintf(last->text, /* fits */
+                       sizeof(last->text),
                        "likely the kernel killed it: memory ran out on this "
                        "machine (oom_kill in /proc/vmstat)");
-    if ((w.code == 126 || w.code == 127) &&
-        find_trouble(workers, local_rank, &why)) {
-        w.permanent = !is_transient(why);
-        (void)snprintf(text, /* a cut text is still a text */
-                       sizeof(text), "cannot execute %.200s: %.80s%s",
-                       workers->conf->exec_path, strerror(why),
-                       hint_of(workers->conf->exec_path, why));
-    }
     if (workers->conf->preflight && w.code == ddp_code_exit(DDP_E_PREFLIGHT))
         w.permanent = true; /* the check found a fault */
+    return w;
+}
+
+static void close_mailbox(struct workers *workers, int local_rank)
+{
+    struct mailbox *m = &workers->mailboxes[local_rank];
+    if (workers->deaths != NULL && m->page != NULL)
+        death_watch_drop(workers->deaths, m->page);
+    mailbox_close(m);
+}
+
+static void
+tell_exit(struct workers *workers, const struct worker *ended, int wait_status)
+{
+    struct last_words last;
+    int local_rank = ended->local_rank;
+    struct agent_worker w = describe_end(workers, ended, wait_status, &last);
+    /* The least that was told: it only changes once a step is on the disk. */
+    int64_t told = mailbox_read_barren(&workers->mailboxes[local_rank]);
+    if (told >= 0 && (workers->barren < 0 || told < workers->barren))
+        workers->barren = told;
+    close_mailbox(workers, local_rank);
+    output_worker_ended(workers->output, local_rank);
+    /* PyTorch leaves its pipe, and the folder with it. */
+    char path[WORKERS_PATH_MAX];
+    find_pipe(workers, local_rank, path);
+    if (path[0] != '\0')
+        (void)unlink(path); /* most have none */
+    if (w.code == 126 || w.code == 127)
+        spawn_explain(workers->trouble_fd[0], local_rank,
+                      workers->conf->exec_path, &w.permanent, last.text,
+                      sizeof(last.text));
     mpi_ended(workers->mpi, &w);
     workers->handler->on_exit(workers->ctx, &w);
 }
 
-static void forget(struct worker *w)
-{
-    w->workers->live[w->local_rank] = NULL;
-    if (w->pidfd < 0) {
-        on_worker_closed((uv_handle_t *)&w->poll); /* it was never opened */
-        return;
-    }
-    uv_close((uv_handle_t *)&w->poll, on_worker_closed);
-    (void)close(w->pidfd); /* now: the next round may need it */
-}
-
 /* Until it is reaped the pid is its own, and nobody else reaps it. */
-static bool reap_if_ended(struct worker *w)
+static bool reap_if_ended(struct workers *workers, struct worker *w)
 {
-    struct workers *workers = w->workers;
-    int local_rank = w->local_rank;
-    siginfo_t info = {.si_pid = 0};
-    while (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG) != 0)
+    struct worker ended = *w; /* the next one may be started here */
+    int status;
+    pid_t pid;
+    ddp_assert(w->lives);
+    while ((pid = waitpid(w->pid, &status, WNOHANG)) < 0)
         ddp_assert(errno == EINTR);
-    ddp_assert(workers->live[local_rank] == w);
-    if (info.si_pid == 0)
+    if (pid == 0)
         return false;
-    forget(w);
-    tell_exit(workers, local_rank, &info);
+    w->lives = false;
+    w->pidfd = -1;
+    if (ended.pidfd >= 0) {
+        /* A child of ours that has not executed its program yet has a copy. */
+        (void)epoll_ctl(workers->epoll, EPOLL_CTL_DEL, ended.pidfd, NULL);
+        (void)close(ended.pidfd); /* now: the next round may need it */
+    }
+    tell_exit(workers, &ended, status);
     return true;
 }
 
-static void on_pidfd(uv_poll_t *poll, int status, int events)
+static void on_ended(uv_poll_t *poll, int status, int events)
 {
-    (void)status;
-    (void)events;
-    struct worker *w = worker_of(poll->data);
-    const struct workers *workers = w->workers;
-    if (reap_if_ended(w))
+    struct workers *workers = poll->data;
+    struct epoll_event evs[ENDED_MAX];
+    bool reaped = false;
+    (void)status, (void)events;
+    ddp_assert(workers->magic == WORKERS_MAGIC);
+    int n = epoll_wait(workers->epoll, evs, ENDED_MAX, 0);
+    for (int i = 0; i < n; i++) {
+        struct worker *w = &workers->all[evs[i].data.u32];
+        if (w->lives && reap_if_ended(workers, w))
+            reaped = true;
+    }
+    if (reaped)
         workers->handler->on_uncovered(workers->ctx);
 }
 
 static struct worker *find_worker(const struct workers *workers, pid_t pid)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->live[i] != NULL && workers->live[i]->pid == pid)
-            return workers->live[i];
+        if (workers->all[i].lives && workers->all[i].pid == pid)
+            return &workers->all[i];
     return NULL;
+}
+
+/* It has failed; its end is told when it is reaped. */
+static void on_ending(void *ctx, pid_t pid, int wait_status)
+{
+    struct workers *workers = ctx;
+    const struct worker *w = find_worker(workers, pid);
+    struct last_words last;
+    if (w == NULL)
+        return;
+    struct agent_worker ends = describe_end(workers, w, wait_status, &last);
+    workers->handler->on_failed(workers->ctx, &ends);
 }
 
 void workers_ended(struct workers *workers, pid_t pid)
 {
     struct worker *w = find_worker(workers, pid);
     if (w != NULL && w->pidfd < 0)
-        (void)reap_if_ended(w); /* a hint: it may live */
+        (void)reap_if_ended(workers, w); /* a hint: it may live */
 }
 
 /* -- starting -------------------------------------------------------------- */
@@ -354,32 +362,23 @@ static int watch_worker(struct workers *workers,
                         int pidfd,
                         struct ddp_err *err)
 {
-    ddp_assert(pid > 0 && workers->live[local_rank] == NULL);
-    struct worker *w = calloc(1, sizeof(*w));
-    int rc = w == NULL ? UV_ENOMEM : 0;
-    if (rc == 0 && pidfd >= 0)
-        rc = uv_poll_init(workers->loop, &w->poll, pidfd);
-    if (rc != 0) {
-        free(w);
+    struct worker *w = &workers->all[local_rank];
+    struct epoll_event ev = {.events = EPOLLIN,
+                             .data.u32 = (uint32_t)local_rank};
+    ddp_assert(pid > 0 && !w->lives);
+    if (pidfd >= 0 &&
+        epoll_ctl(workers->epoll, EPOLL_CTL_ADD, pidfd, &ev) != 0) {
+        ddp_err_sys(err, DDP_E_NOMEM,
+                    "cannot watch the worker with local rank %d", local_rank);
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, NULL, 0);
-        if (pidfd >= 0)
-            (void)close(pidfd);
-        return ddp_err_set(err, DDP_E_NOMEM,
-                           "cannot watch the worker with local rank %d: %s",
-                           local_rank, uv_strerror(rc));
+        (void)close(pidfd);
+        return -1;
     }
-    w->magic = WORKER_MAGIC;
-    w->workers = workers;
     w->pid = pid;
+    w->lives = true;
     w->pidfd = pidfd;
-    w->local_rank = local_rank;
     w->started_us = mono_now_us();
-    w->poll.data = w;
-    workers->live[local_rank] = w;
-    workers->pids[local_rank] = pid;
-    if (pidfd >= 0)
-        (void)uv_poll_start(&w->poll, UV_READABLE, on_pidfd); /* cannot fail */
     workers->handler->on_start(workers->ctx, local_rank, pid);
     return 0;
 }
@@ -427,7 +426,7 @@ static int start_one(struct workers *workers,
         0)
         return -1;
     struct mailbox *mailbox = &workers->mailboxes[local_rank];
-    if (mailbox_open(mailbox) != 0) {
+    if (mailbox_open(mailbox, &workers->pages, local_rank) != 0) {
         (void)ddp_err_sys(err, DDP_E_NOMEM,
                           "cannot make the progress file of the worker with "
                           "local rank %d",
@@ -461,7 +460,7 @@ static int start_one(struct workers *workers,
         .shares_session = shares_session(workers->conf),
         .local_rank = local_rank,
         .may_read = world->base_rank + local_rank == 0,
-        .watched = is_watched(workers),
+        .watched = workers->conf->hang.how != CONF_HANG_OFF,
     };
     pid_t pid = 0;
     int pidfd = -1;
@@ -505,10 +504,10 @@ static int start_all(struct workers *workers,
                      struct ddp_err *err)
 {
     for (*started = 0; *started < workers->conf->nproc; ++*started) {
-        ddp_assert(workers->live[*started] == NULL);
+        ddp_assert(!workers->all[*started].lives);
         if (start_one(workers, world, *started, err) == 0)
             continue;
-        mailbox_close(&workers->mailboxes[*started]);
+        close_mailbox(workers, *started);
         output_worker_ended(workers->output, *started);
         advise(workers, err);
         return -1;
@@ -516,19 +515,30 @@ static int start_all(struct workers *workers,
     return 0;
 }
 
+void workers_prepare(struct workers *workers)
+{
+    if (workers->oom.machine.path[0] == '\0')
+        oom_init(&workers->oom);
+}
+
 int workers_start(struct workers *workers,
                   const struct msg_world *world,
                   int *started,
                   struct ddp_err *err)
 {
-    int why;
-    /* Forgets the trouble of the round before. */
-    (void)find_trouble(workers, -1, &why);
+    spawn_forget(workers->trouble_fd[0]);
     workers->stopping = false;
     workers->base_rank = world->base_rank;
     mpi_round(workers->mpi, world);
-    if (workers->oom.machine.path[0] == '\0')
-        oom_init(&workers->oom);
+    workers_prepare(workers);
+    *started = 0;
+    if (mailbox_open_pages(&workers->pages, workers->conf->nproc) != 0) {
+        (void)ddp_err_sys(err, DDP_E_NOMEM,
+                          "cannot make the pages by which the workers are "
+                          "asked to stop");
+        advise(workers, err);
+        return -1;
+    }
     if (start_all(workers, world, started, err) != 0)
         return -1;
     if (workers->paused)
@@ -542,14 +552,14 @@ int workers_start(struct workers *workers,
  * goes to the process itself. */
 static void signal_worker(const struct worker *w, int signo)
 {
-    if (w != NULL && kill(-w->pid, signo) != 0)
+    if (w->lives && kill(-w->pid, signo) != 0)
         (void)kill(w->pid, signo);
 }
 
 static void signal_workers(const struct workers *workers, int signo)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        signal_worker(workers->live[i], signo);
+        signal_worker(&workers->all[i], signo);
 }
 
 int workers_ask(struct workers *workers,
@@ -559,8 +569,8 @@ int workers_ask(struct workers *workers,
     int looking = 0;
     workers->stopping = true;
     for (int i = 0; i < workers->conf->nproc; i++) {
-        const struct worker *w = workers->live[i];
-        if (w == NULL)
+        const struct worker *w = &workers->all[i];
+        if (!w->lives)
             continue;
         if (mailbox_ask(&workers->mailboxes[i], graceful)) {
             looking++;
@@ -576,7 +586,7 @@ int workers_ask(struct workers *workers,
 void workers_tell(const struct workers *workers, enum stop_page_why why)
 {
     for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->live[i] != NULL)
+        if (workers->all[i].lives)
             (void)mailbox_tell(&workers->mailboxes[i], why); /* or it has the
                                                                 signal alone */
 }
@@ -586,18 +596,13 @@ bool workers_exits(int signo)
     return signo != SIGUSR1 && signo != SIGUSR2 && signo != SIGWINCH;
 }
 
-void workers_kill(struct workers *workers, int signo)
-{
-    workers_kill_late(workers, signo, INT64_MIN);
-}
-
-void workers_kill_late(struct workers *workers, int signo, int64_t sent_us)
+void workers_kill(struct workers *workers, int signo, int64_t sent_us)
 {
     ddp_assert(signo > 0 && signo < NSIG);
     workers->stopping |= workers_exits(signo) && signo != SIGKILL;
     for (int i = 0; i < workers->conf->nproc; i++)
-        if (workers->live[i] != NULL && workers->live[i]->started_us >= sent_us)
-            signal_worker(workers->live[i], signo);
+        if (workers->all[i].started_us >= sent_us)
+            signal_worker(&workers->all[i], signo);
     if (workers_exits(signo) && signo != SIGKILL)
         signal_workers(workers, SIGCONT);
 }
@@ -634,7 +639,7 @@ pid_t workers_reap_orphans(struct workers *workers, const pid_t *others, int n)
         if (w != NULL && w->pidfd >= 0)
             return 0;
         if (w != NULL) {
-            (void)reap_if_ended(w); /* it has ended */
+            (void)reap_if_ended(workers, w); /* it has ended */
             return info.si_pid; /* its end may have started another helper */
         }
         for (int i = 0; i < n; i++)
@@ -663,15 +668,16 @@ const char *workers_mpi_folder(const struct workers *workers)
 
 pid_t workers_pid(const struct workers *workers, int local_rank)
 {
-    const struct worker *w = workers->live[place_of(workers, local_rank)];
-    return w != NULL ? w->pid : 0;
+    const struct worker *w = &workers->all[place_of(workers, local_rank)];
+    return w->lives ? w->pid : 0;
 }
 
 int workers_last_pids(const struct workers *workers, pid_t *pids, int max)
 {
     ddp_assert(max >= 0);
     int n = workers->conf->nproc < max ? workers->conf->nproc : max;
-    memcpy(pids, workers->pids, (size_t)n * sizeof(*pids));
+    for (int i = 0; i < n; i++)
+        pids[i] = workers->all[i].pid;
     return n;
 }
 
@@ -688,14 +694,45 @@ bool workers_look(const struct workers *workers,
     return true;
 }
 
-void workers_tell_steps(const struct workers *workers, struct msg_beat *beat)
+/* How long its own part of a step takes; all 0: it tells nothing. */
+static struct slow_told look_at_own(const struct workers *workers, int i)
+{
+    struct slow_told t = {.local_rank = i};
+    if (workers_pid(workers, i) == 0 ||
+        !mailbox_read_own(&workers->mailboxes[i], &t.most_us, &t.noise_us))
+        t.most_us = 0;
+    return t;
+}
+
+static void tell_own_parts(const struct workers *workers, struct msg_beat *beat)
+{
+    int slowest = 0, n = workers->conf->nproc;
+    for (int i = 0; i < n; i++) {
+        workers->told[i] = look_at_own(workers, i);
+        if (workers->told[i].most_us > workers->told[slowest].most_us)
+            slowest = i;
+    }
+    beat->own = workers->told[slowest].most_us;
+    beat->own_rank = slowest;
+    beat->own_noise = workers->told[slowest].noise_us;
+    beat->own_rest = slow_median_us(workers->told, n);
+}
+
+void workers_tell_steps(struct workers *workers, struct msg_beat *beat)
 {
     int64_t written, step, most = 0;
     for (int i = 0; i < workers->conf->nproc; i++) {
         if (workers_pid(workers, i) == 0)
             continue;
+        struct stop_page *page = workers->mailboxes[i].page;
+        if (workers->deaths == NULL)
+            workers->deaths =
+                death_watch_new(workers->loop, on_ending, workers);
+        if (workers->deaths != NULL && page != NULL)
+            death_watch_look(workers->deaths, workers->all[i].pid, page);
+        mailbox_take_mirrored(&workers->mailboxes[i], beat);
         mailbox_read(&workers->mailboxes[i], &written, &step);
-        if (step < 0 || step >= BEAT_STEPS_MAX)
+        if (step < 0 || step >= MAILBOX_STEPS_MAX)
             continue;
         if (beat->steps == 0 || step + 1 < beat->steps) {
             beat->steps = step + 1;
@@ -704,6 +741,8 @@ void workers_tell_steps(const struct workers *workers, struct msg_beat *beat)
         most = step + 1 > most ? step + 1 : most;
     }
     beat->ahead = most - beat->steps;
+    if (beat->steps > 0)
+        tell_own_parts(workers, beat);
 }
 
 void workers_path(const struct workers *workers,
@@ -724,8 +763,8 @@ void workers_progress_path(const struct workers *workers,
                            int local_rank,
                            char path[MAILBOX_PATH_MAX])
 {
-    mailbox_progress_path(&workers->mailboxes[place_of(workers, local_rank)],
-                          path);
+    mailbox_path(workers->mailboxes[place_of(workers, local_rank)].progress_fd,
+                 path);
 }
 
 void workers_pass_on(const struct workers *workers,
@@ -734,7 +773,7 @@ void workers_pass_on(const struct workers *workers,
                      int code)
 {
     if (local_rank >= 0 && local_rank < workers->conf->nproc &&
-        workers->pids[local_rank] == pid)
+        workers->all[local_rank].pid == pid)
         errfile_pass_on(workers->error_files[local_rank], code);
 }
 

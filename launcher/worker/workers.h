@@ -28,9 +28,10 @@ struct workers_handler {
     void (*on_uncovered)(void *ctx);
     /* A worker was started. */
     void (*on_start)(void *ctx, int local_rank, int64_t pid);
-    /* A worker has failed as its MPI library says (launcher/mpi); it may live.
-     * Not called without --mpi. */
-    void (*on_aborted)(void *ctx, const struct agent_worker *w);
+    /* A worker has failed, and is not reaped: its MPI library says so
+     * (launcher/mpi), and it may live; or it begins to end (death_watch). `w`
+     * is borrowed for the call. */
+    void (*on_failed)(void *ctx, const struct agent_worker *w);
 };
 
 /* Gives a worker to a process that waits for one, as spawn_worker would start
@@ -48,6 +49,10 @@ struct workers *workers_new(uv_loop_t *loop,
                             struct output *output,
                             const struct workers_handler *handler,
                             void *ctx);
+
+/* Does what workers_start would have to do before the first workers, and what
+ * needs no world: while one is waited for. */
+void workers_prepare(struct workers *workers);
 
 /*
  * Starts the workers of a round. No worker of the round before may live. On an
@@ -67,19 +72,16 @@ bool workers_exits(int signo);
 
 /* Sends a signal to the process group of every worker that lives. If the
  * signal asks for an end, stopped workers are continued, so that they can obey.
- */
-void workers_kill(struct workers *workers, int signo);
-
-/* The same for a signal that the scheduler sent to all processes of the step at
- * `sent_us` (mono): those that were there have it, and only workers that were
- * started later are sent it. */
-void workers_kill_late(struct workers *workers, int signo, int64_t sent_us);
+ * The scheduler has sent the signal to all processes of the step at `sent_us`
+ * (mono; INT64_MIN: it has not): workers that were there have it, and only
+ * those that were started later are sent it. */
+void workers_kill(struct workers *workers, int signo, int64_t sent_us);
 
 /* Tells each worker that lives why a signal comes, before it (mailbox_tell). */
 void workers_tell(const struct workers *workers, enum stop_page_why why);
 
 /* Asks each worker to leave: by its mailbox if it looks there, else by SIGTERM,
- * which those that were started before `sent_us` have (workers_kill_late;
+ * which those that were started before `sent_us` have (workers_kill;
  * INT64_MIN: none has). Returns how many look. */
 int workers_ask(struct workers *workers,
                 enum msg_graceful graceful,
@@ -132,9 +134,16 @@ bool workers_look(const struct workers *workers,
                   int local_rank,
                   struct hang_sample *out);
 
-/* Fills in the steps of those that live, as their progress files have them;
- * nothing if none has written any. Reads memory, no disk. */
-void workers_tell_steps(const struct workers *workers, struct msg_beat *beat);
+/* How many launches before this one, in a row, left no newer step on the disk
+ * than they had found, if this one did not, either; by what the workers that
+ * have ended told. -1: they told nothing. */
+int64_t workers_barren(const struct workers *workers);
+
+/* Fills in what the progress files of living workers tell: steps, the newest
+ * one on two nodes, the slowest worker. Nothing if no worker has written any.
+ * Reads memory, no disk. Looks as well who may be watched by now (death_watch).
+ */
+void workers_tell_steps(struct workers *workers, struct msg_beat *beat);
 
 #define WORKERS_PATH_MAX ERRFILE_PATH_MAX
 

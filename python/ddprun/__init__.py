@@ -14,10 +14,11 @@ from ._job import Place, beat, place, should_stop
 from ._libddp import Error, version
 
 __version__ = version()
-__all__ = ["Error", "Place", "State", "StatefulSampler", "beat", "place", "should_stop", "snapshot"]
+__all__ = ["Error", "Piece", "Place", "State", "StatefulSampler", "beat", "place", "should_stop", "snapshot"]
 
 if TYPE_CHECKING:
     from ._sampler import StatefulSampler
+    from ._shards import Piece
     from ._snapshot import State, snapshot
 
 
@@ -27,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from ._sampler import StatefulSampler
 
         return StatefulSampler
+    if name == "Piece":
+        from ._shards import Piece
+
+        return Piece
     if name in ("State", "snapshot"):
         from . import _snapshot
 

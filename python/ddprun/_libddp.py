@@ -94,6 +94,14 @@ class Tensor(Structure):
     ]
 
 
+class Piece(Structure):
+    _fields_ = [
+        ("local", Tensor),
+        ("whole", c_uint64 * DIMS_MAX),
+        ("offset", c_uint64 * DIMS_MAX),
+    ]
+
+
 class Kv(Structure):
     _fields_ = [("key", c_char_p), ("value", c_char * KV_MAX)]
 
@@ -111,6 +119,9 @@ class KeeperConf(Structure):
         ("room", c_void_p),
         ("room_len", c_size_t),
         ("rank_state_max", c_size_t),
+        ("copies", c_int),
+        ("check_every", c_int),
+        ("may_differ", POINTER(c_char_p)),
     ]
 
 
@@ -139,7 +150,7 @@ class SamplerConf(Structure):
     ]
 
 
-PlaceFn = CFUNCTYPE(c_void_p, c_void_p, POINTER(Tensor))
+WantFn = CFUNCTYPE(c_bool, c_void_p, POINTER(Tensor), c_size_t, POINTER(Piece))
 
 # name -> result, arguments. What can fail has a DdpError as the last argument.
 _ERR = POINTER(DdpError)
@@ -156,6 +167,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ddp_round": (c_int64, [c_void_p]),
     "ddp_instance": (c_char_p, [c_void_p]),
     "ddp_run_id": (c_char_p, [c_void_p]),
+    "ddp_strangers": (c_char_p, [c_void_p]),
     "ddp_beat": (None, [c_void_p, c_int64]),
     "ddp_should_stop": (c_int, [c_void_p]),
     "ddp_stop_on_signal": (c_int, [c_void_p, c_int, _ERR]),
@@ -167,17 +179,21 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ddp_comm_broadcast": (c_int, [c_void_p, c_void_p, c_size_t, c_int, _ERR]),
     "ddp_comm_free": (None, [c_void_p]),
     "ddp_keeper_new": (c_void_p, [c_void_p, c_void_p, POINTER(KeeperConf), _ERR]),
-    "ddp_keeper_save": (
+    "ddp_keeper_save_pieces": (
         c_int,
-        [c_void_p, c_int64, POINTER(Tensor), c_size_t, POINTER(Kv), c_size_t, c_bool, _ERR],
+        [c_void_p, c_int64, POINTER(Piece), c_size_t, POINTER(Kv), c_size_t, c_bool, _ERR],
     ),
     "ddp_keeper_settle": (None, [c_void_p]),
     "ddp_keeper_wait": (c_int, [c_void_p, _ERR]),
     "ddp_keeper_saved": (c_int64, [c_void_p]),
     "ddp_keeper_no_memory": (c_char_p, [c_void_p]),
-    "ddp_keeper_load_into": (
+    "ddp_keeper_mirrored": (c_int64, [c_void_p]),
+    "ddp_keeper_skipped": (c_int64, [c_void_p]),
+    "ddp_keeper_no_mirrors": (c_char_p, [c_void_p]),
+    "ddp_keeper_unequal": (c_char_p, [c_void_p]),
+    "ddp_keeper_load_pieces": (
         c_int,
-        [c_void_p, PlaceFn, c_void_p, POINTER(Kv), c_size_t, POINTER(Kept), _ERR],
+        [c_void_p, WantFn, c_void_p, POINTER(Kv), c_size_t, POINTER(Kept), _ERR],
     ),
     "ddp_keeper_set_rank_state": (c_int, [c_void_p, c_char_p, c_size_t, _ERR]),
     "ddp_keeper_rank_state": (c_void_p, [c_void_p, c_int, POINTER(c_size_t)]),

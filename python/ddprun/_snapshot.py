@@ -4,9 +4,8 @@ Happy path: `snapshot` makes a keeper, asks it for the newest state that any ran
 holds, compares that with the program, and gives each part its own. `save` walks
 the parts and hands pointers to libddp, which copies the bytes.
 
-The structure of the state (what is where, numbers, text) is JSON in a tensor of
-its own, STRUCTURE; the tensors stand beside it under readable names. What a rank
-has for itself goes as libddp's state of the rank, as compressed JSON.
+The state is what all ranks have, each its pieces (_pieces). What a rank has for
+itself goes as libddp's state of the rank, as compressed JSON.
 
 Failure modes. The snapshot is of another program: an Error lists the
 differences, before anything was changed. The disk is full: `unsaved` and a
@@ -27,48 +26,26 @@ import ctypes
 import json
 import operator
 import os
-import struct
 import warnings
 import zlib
 from ctypes import c_int64, c_size_t
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Iterator, Optional, Union
 
 import torch
 
 from . import _parts, _rng
 from ._job import comm, handle, place
-from ._libddp import (
-    CONFIG,
-    CORRUPT,
-    EARLIER,
-    IO,
-    NOINPUT,
-    NOMEM,
-    Error,
-    Kept,
-    KeeperConf,
-    PlaceFn,
-    Tensor,
-    call,
-    lib,
-    usage,
-)
+from ._libddp import EARLIER, IO, NOMEM, Error, KeeperConf, call, lib, usage
+from ._pieces import Pieces
 from ._sampler import StatefulSampler
-from ._tree import DTYPE_OF, DTYPES, Reader, Writer, bytes_of
+from ._shards import locals_of
+from ._structure import Prepare, compact, pages
+from ._tree import Reader, Writer
 
-STRUCTURE = "ddprun.structure"
-FORMAT = 2  # 1: of ddprun 0.2, which has fewer kinds of values
-PAGE = 4096  # STRUCTURE and the states of the ranks have whole pages
 _I64, _MAX = 5, 2  # DDP_I64, DDP_MAX
 
-Prepare = Callable[[int, "dict[str, Any]"], None]
 
-
-def _pages(n: int) -> int:
-    return -(-n // PAGE) * PAGE
-
-
-def _whole(step: Any) -> int:
+def _number(step: Any) -> int:
     try:
         number = operator.index(step)
     except TypeError:
@@ -78,67 +55,12 @@ def _whole(step: Any) -> int:
     return number
 
 
-def _compact(tree: Any) -> bytes:
-    return json.dumps(tree, separators=(",", ":")).encode()
-
-
-class _Loaded:
-    """What comes from a keeper: room for each tensor, as it is asked for."""
-
-    def __init__(self) -> None:
-        self.tensors: dict[str, torch.Tensor] = {}
-        self.error: Optional[Exception] = None
-        self.place = PlaceFn(self._place)
-
-    def _place(self, _: Any, wanted: Any) -> Optional[int]:
-        try:
-            t = wanted.contents
-            room = torch.empty(tuple(t.shape[: t.dims]), dtype=DTYPE_OF[t.dtype], device="cpu")
-            self.tensors[t.name.decode()] = room
-            return room.data_ptr() or None
-        except Exception as e:  # must not end in ctypes
-            self.error = e
-            return None
-
-    def tree(self) -> Any:
-        """What was saved, as `parts` and `extra`."""
-        if self.error is not None:
-            raise self.error
-        if STRUCTURE not in self.tensors:
-            raise usage("the snapshot was not written by ddprun.snapshot; use another folder")
-        try:
-            structure = json.loads(bytes_of(self.tensors.pop(STRUCTURE)))
-            if structure["format"] not in range(1, FORMAT + 1):
-                raise Error(CONFIG, "a newer version of ddprun wrote the snapshot; use that one")
-            reader = Reader(self.tensors)
-            return {name: dict(reader.read(structure[name])) for name in ("parts", "extra")}
-        except (ValueError, TypeError, LookupError, AttributeError, RuntimeError, struct.error) as e:
-            raise Error(CORRUPT, f"the structure of the snapshot makes no sense: {type(e).__name__}: {e}") from e
-
-
-class _Table:
-    """Tensors as libddp wants them. From save to save often only the pointers
-    change, or nothing."""
-
-    def __init__(self) -> None:
-        self.layout: list[tuple[str, torch.dtype, torch.Size]] = []
-        self.rows: Any = (Tensor * 0)()
-
-    def of(self, tensors: "dict[str, torch.Tensor]") -> Any:
-        layout = [(name, t.dtype, t.shape) for name, t in tensors.items()]
-        if layout != self.layout:
-            self._build(layout)
-        for row, t in zip(self.rows, tensors.values()):
-            row.data = t.data_ptr()
-        return self.rows
-
-    def _build(self, layout: "list[tuple[str, torch.dtype, torch.Size]]") -> None:
-        self.rows = (Tensor * len(layout))()
-        for row, (name, dtype, shape) in zip(self.rows, layout):
-            row.name, row.dtype, row.dims = name.encode(), DTYPES[dtype], len(shape)
-            for i, n in enumerate(shape):
-                row.shape[i] = n
-        self.layout = layout
+def _greatest(mine: int) -> int:
+    """The greatest that a rank gives. Collective."""
+    number = c_int64(mine)
+    if place().world > 1:
+        call("ddp_comm_all_reduce", comm(), ctypes.byref(number), ctypes.byref(number), 1, _I64, _MAX)
+    return number.value
 
 
 class State:
@@ -165,6 +87,8 @@ class State:
         rng: bool,
         overlap: bool,
         memory: bool,
+        copies: int,
+        check_every: int,
     ) -> None:
         self.step = 0
         self.restored = self.from_memory = False
@@ -174,20 +98,23 @@ class State:
         self._of_rank_0 = _parts.with_buffers_of_rank_0(given)
         self._folder, self._disk_every = folder, disk_every
         self._on_disk = -1  # the last step that was ordered to the disk
-        self._table = _Table()
         self._held: Any = None  # what libddp may still read
+        self._mirrors_told = self._unequal_told = self._strangers_told = False
+        self._may_differ = self._names_that_may_differ()
         self._cuda = any(t.is_cuda for t in self._tensors())
         self._device = torch.cuda.current_device() if self._cuda else -1
         self._overlap = overlap and not self._cuda
         self._world = place().world
         self._pid = os.getpid()
         self._keeper: Optional[int] = None
+        self._rank_max = self._agree()
+        self._pieces = Pieces(self._parts, extra)
         if State._in_memory is not None and memory:
             raise usage(
                 "this program keeps a state already, and the launcher has memory for one: give all parts to one "
                 "ddprun.snapshot, close() the first, or give memory=False"
             )
-        self._keeper = self._open(keep, memory)
+        self._keeper = self._open(keep, memory, copies, check_every)
         if memory:
             State._in_memory = self
         atexit.register(self.close)
@@ -202,8 +129,7 @@ class State:
                 yield from part.parameters()
                 yield from part.buffers()
 
-    def _open(self, keep: int, memory: bool) -> int:
-        self._rank_max = self._agree_on_room()
+    def _open(self, keep: int, memory: bool, copies: int, check_every: int) -> int:
         conf = KeeperConf(
             size=ctypes.sizeof(KeeperConf),
             folder=os.fspath(self._folder).encode() if self._folder else None,
@@ -212,11 +138,26 @@ class State:
             gpu=self._cuda,
             later=self._overlap,
             rank_state_max=self._rank_max,
+            copies=copies,
+            check_every=check_every if check_every != 0 else -1,
+            may_differ=self._may_differ,
         )
         if self._cuda:
             self._stream = torch.cuda.current_stream()
             conf.stream = self._stream.cuda_stream or None
         return int(call("ddp_keeper_new", handle(), comm(), ctypes.byref(conf)))
+
+    def _names_that_may_differ(self) -> Any:
+        """All but parameters and optimizers: a batch norm's statistics, a score or a
+        counter may begin to be a rank's own at any step, which is no wrong bit."""
+        names = ["extra.", "ddprun."]
+        for name, part in self._parts.items():
+            if isinstance(part, torch.nn.Module):
+                own = (key for key, x in _parts.state_of(part).items() if not isinstance(x, torch.nn.Parameter))
+                names += [f"{name}.{key}" for key in own]
+            elif not isinstance(part, torch.optim.Optimizer):
+                names.append(f"{name}.")
+        return (ctypes.c_char_p * (len(names) + 1))(*(each.encode() for each in names), None)
 
     # -- what a rank has for itself --
 
@@ -226,18 +167,15 @@ class State:
             tree["ddprun.rng"] = _rng.capture()
         if not tree:
             return b""
-        text = _compact(Writer(inline=True).write(tree, "per_rank"))
-        return zlib.compress(text, 1)
+        text = compact(Writer(inline=True).write(tree, "per_rank"))
+        return zlib.compress(text.encode(), 1)
 
-    def _agree_on_room(self) -> int:
-        """The same on all ranks, with room for what grows a little. Never 0: the
-        gathering shows that all of them came to the save of that step."""
+    def _agree(self) -> int:
+        """How large the state of a rank may be, the same on all, with room for what
+        grows a little. Never 0: the gathering shows that all of them came to the save
+        of that step."""
         mine = len(self._rank_state())
-        n = c_int64(_pages(mine + mine // 4 + 1024))
-        if self._world > 1:
-            at = ctypes.byref(n)
-            call("ddp_comm_all_reduce", comm(), at, at, 1, _I64, _MAX)
-        return n.value
+        return _greatest(pages(mine + mine // 4 + 1024))
 
     def _put_rank_state(self) -> None:
         mine = self._rank_state()
@@ -266,54 +204,39 @@ class State:
     # -- load --
 
     def _load(self, prepare: Optional[Prepare]) -> None:
-        loaded = _Loaded()
-        kept = Kept(size=ctypes.sizeof(Kept))
-        try:
-            call("ddp_keeper_load_into", self._keeper, loaded.place, None, None, 0, ctypes.byref(kept))
-        except Error as e:
-            if e.code == NOINPUT:
-                return
-            raise
-        saved = loaded.tree()
-        if prepare is not None:
-            prepare(kept.step, saved["extra"])
-        _parts.check(self._parts, saved["parts"])
+        assert self._keeper is not None
+        found = self._pieces.load(self._keeper, prepare)
+        if found is None:
+            return
         for name, part in self._parts.items():
-            _parts.load(name, part, saved["parts"][name])
-        _parts.load_values(self.extra, saved["extra"])
+            _parts.load(name, part, found.parts[name])
+        _parts.load_values(self.extra, found.extra)
         self._take_rank_state()
+        kept = found.kept
         self.step, self.restored = kept.step, True
-        self.from_memory, self.why = kept.memory, kept.why.decode(errors="replace")
-        self._on_disk = -1 if kept.memory else kept.step
+        # Each rank tells where its pieces came from.
+        self.from_memory = _greatest(kept.memory) > 0
+        self.why = kept.why.decode(errors="replace")
+        self._on_disk = -1 if self.from_memory else kept.step
 
     # -- save --
-
-    def _collect(self) -> "dict[str, torch.Tensor]":
-        """All tensors by name, the structure among them."""
-        writer = Writer()
-        parts = writer.write({name: part.state_dict() for name, part in self._parts.items()}, "")
-        extra = writer.write({name: _parts.own_state(x) for name, x in self.extra.items()}, "extra")
-        text = _compact({"format": FORMAT, "parts": parts, "extra": extra})
-        tensors = {name: self._reachable(t) for name, t in writer.tensors.items()}
-        tensors[STRUCTURE] = torch.frombuffer(bytearray(text.ljust(_pages(len(text)))), dtype=torch.uint8)
-        return tensors
 
     def _reachable(self, t: torch.Tensor) -> torch.Tensor:
         """libddp reads host memory, and that of the GPU on which the model is."""
         return t.cpu() if t.is_cuda and t.device.index != self._device else t
 
-    def _still(self, tensors: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+    def _still(self, tensors: "dict[Any, torch.Tensor]") -> "dict[Any, torch.Tensor]":
         """With copies of what may change before the optimizer's next step."""
         waits = set()
         for part in self._parts.values():
             if isinstance(part, torch.optim.Optimizer):
-                waits |= {p.data_ptr() for group in part.param_groups for p in group["params"]}
-                waits |= {
-                    x.data_ptr() for state in part.state.values() for x in state.values() if isinstance(x, torch.Tensor)
-                }
-        return {name: t if t.data_ptr() in waits else t.clone() for name, t in tensors.items()}
+                theirs = [p for group in part.param_groups for p in group["params"]]
+                states = _parts.local(part).state.values()
+                theirs += [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
+                waits |= {t.data_ptr() for x in theirs for t in locals_of(x)}
+        return {name: t if t.data_ptr() in waits else t.detach().clone() for name, t in tensors.items()}
 
-    def _take_buffers_of_rank_0(self, tensors: "dict[str, torch.Tensor]") -> None:
+    def _take_buffers_of_rank_0(self, tensors: "dict[Any, torch.Tensor]") -> None:
         """So that all ranks save the same; the model's own stay as they are."""
         buffers = {b.data_ptr() for model in self._of_rank_0 for b in model.buffers()}
         names = [name for name, t in tensors.items() if t.data_ptr() in buffers and t.numel() > 0]
@@ -349,19 +272,20 @@ class State:
 
         Collective: call it on all ranks with the same step.
 
-        Error: a rank died, the ranks gave different steps, or there is
-        something that cannot be kept. A disk that fails is no error: `unsaved`
+        Error: a rank died, the ranks gave different steps, a rank has wrong bits
+        (`check_every`; the text names it), or there is something that cannot be
+        kept. A disk that fails is no error: `unsaved`
         says why, and a warning.
         """
         if self._keeper is None:
             raise usage("this state is closed")
-        step = _whole(step)
+        step = _number(step)
         if disk is None:
             disk = self._disk_every > 0 and step % self._disk_every == 0
         disk = disk and self._folder is not None
         self.settle()
         self._put_rank_state()
-        tensors = self._collect()
+        tensors = {name: self._reachable(t) for name, t in self._pieces.collect(step).items()}
         self._take_buffers_of_rank_0(tensors)
         if self._overlap:
             tensors = self._still(tensors)
@@ -373,11 +297,11 @@ class State:
         self._held = tensors if self._overlap else None
         self.step = step
 
-    def _hand_over(self, step: int, tensors: "dict[str, torch.Tensor]", disk: bool) -> None:
+    def _hand_over(self, step: int, tensors: "dict[Any, torch.Tensor]", disk: bool) -> None:
         """After an error of an earlier save this one goes on."""
-        rows = self._table.of(tensors)
+        assert self._keeper is not None
         try:
-            call("ddp_keeper_save", self._keeper, step, rows, len(rows), None, 0, disk)
+            self._pieces.save(self._keeper, step, tensors, disk)
             failed = None
         except Error as e:
             if e.code not in (IO, NOMEM) and not str(e).startswith(EARLIER):
@@ -390,6 +314,30 @@ class State:
             self._on_disk = step
         if disk and failed is None:
             self.unsaved = ""
+        self._tell_of_mirrors()
+        self._tell_of_unequal()
+        self._tell_of_strangers()
+
+    def _tell_of_strangers(self) -> None:
+        """Once, on each rank that turned some away."""
+        what = lib.ddp_strangers(handle()).decode(errors="replace")
+        if what and not self._strangers_told:
+            warnings.warn(what, RuntimeWarning, stacklevel=4)
+            self._strangers_told = True
+
+    def _tell_of_unequal(self) -> None:
+        """Once, on one rank of those that have it."""
+        what = lib.ddp_keeper_unequal(self._keeper).decode(errors="replace")
+        if what and not self._unequal_told:
+            warnings.warn(f"not all ranks have the same state: {what}", RuntimeWarning, stacklevel=4)
+            self._unequal_told = True
+
+    def _tell_of_mirrors(self) -> None:
+        """Once, if there are none any more: all ranks know why, and rank 0 says it."""
+        why = lib.ddp_keeper_no_mirrors(self._keeper).decode(errors="replace")
+        if why and place().rank == 0 and not self._mirrors_told:
+            warnings.warn(f"a node that is lost takes its shards with it: {why}", RuntimeWarning, stacklevel=4)
+            self._mirrors_told = True
 
     def settle(self) -> None:
         """Waits until the last save is copied and counts."""
@@ -413,9 +361,19 @@ class State:
 
     @property
     def no_memory(self) -> str:
-        """Why this rank does not save to memory; "" if it does, or another rank
-        of its node does."""
+        """Why this rank does not save to memory; "" if it does."""
         return "" if self._keeper is None else lib.ddp_keeper_no_memory(self._keeper).decode(errors="replace")
+
+    @property
+    def mirrored(self) -> int:
+        """The newest step that is in the memory of two nodes; -1: none. The save after
+        it finds out."""
+        return -1 if self._keeper is None else int(lib.ddp_keeper_mirrored(self._keeper))
+
+    @property
+    def skipped(self) -> int:
+        """How many saves had no room in memory while a mirror was on its way."""
+        return 0 if self._keeper is None else int(lib.ddp_keeper_skipped(self._keeper))
 
     def close(self) -> None:
         """Waits for what is being written, and gives the memory back. What is
@@ -443,9 +401,11 @@ def snapshot(
     rng: bool = True,
     overlap: bool = False,
     memory: bool = True,
+    copies: int = 2,
+    check_every: int = 50,
     prepare: Optional[Prepare] = None,
 ) -> State:
-    """Keeps the state of a data-parallel job, and restores the newest there is.
+    """Keeps the state of a job, and restores the newest there is.
 
     Collective: call it on all ranks, when the parts are made and before the
     first step.
@@ -453,10 +413,15 @@ def snapshot(
     parts: the model (also inside DistributedDataParallel or torch.compile),
         optimizers, schedulers, a GradScaler, and whatever has state_dict() and
         load_state_dict(). In the same order each time. All ranks hold the same
-        state.
+        state; or each has its part of it, as DTensor (FSDP2, HSDP, tensor
+        parallelism), FSDP1, ZeroRedundancyOptimizer, DeepSpeed (ZeRO 1 and 2) or a
+        Piece tells, or as stage of a pipeline. Then ranks of any other number,
+        sharded in any other way, can go on with it; after DeepSpeed, and FSDP1
+        without use_orig_params, in the same way only.
     folder, disk_every, keep: where snapshots go to every so many steps, and how
         many stay. Without a folder they are in memory only: they survive
-        workers and nodes, not the launchers of all nodes.
+        workers and nodes, not the launchers of all nodes; if they are sharded,
+        not those of two nodes side by side.
     extra: what else all ranks share: numbers, text, lists, dicts, tensors,
         objects with a state (a StatefulSampler). It is `State.extra` and may be
         changed. What was saved comes into the lists, dicts and tensors that
@@ -467,12 +432,18 @@ def snapshot(
     overlap: let `save` return before the copy; only for programs whose
         parameters nothing but the given optimizers changes. Without GPUs.
     memory: False keeps nothing in the launcher's memory.
+    copies: on how many nodes sharded state is kept in memory: 2, or 1.
+    check_every: what several ranks have alike of models and optimizers, such as DDP's
+        parameters, is compared every so many saves, and before each save to the disk,
+        so that a bit that memory or a processor got wrong is found; 0: never. From
+        GPUs it comes to the host first (never run on a card).
     prepare: is called with the step and the extra of a snapshot before the parts
         get their state: add there what was added to the program while it ran,
         such as a group of parameters.
 
     Error: the snapshot is of another program (the text has all differences), is
-    damaged or cannot be read; a part is sharded (FSDP, ZeRO); a rank died.
+    damaged or cannot be read; a part is sharded and does not tell how
+    (DeepSpeed's ZeRO 3); a rank died.
     """
     state = State(
         parts,
@@ -484,6 +455,8 @@ def snapshot(
         rng=rng,
         overlap=overlap,
         memory=memory,
+        copies=copies,
+        check_every=check_every,
     )
     try:
         state._load(prepare)

@@ -10,6 +10,10 @@ tensor stays where it is: only its place in the tree is written. Two of the same
 memory (tied weights) are saved once. One whose memory is dense in another order
 (channels_last) is saved in that order, without a copy.
 
+Where each rank has pieces of the state (`pieces`) a sharded tensor has but a name
+in the tree, and all tensors have the shapes that other readers of the files expect:
+their own order, and one dim at least. How the memory lay is noted.
+
 Not kept: the graph of a tensor, attributes that a program gave to it, and what
 parts of a memory two tensors or arrays share.
 """
@@ -28,6 +32,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Protocol, Unio
 import torch
 
 from ._libddp import DIMS_MAX, NAME_MAX, usage
+from ._shards import is_sharded, parts_of
 
 MARK = "#"  # the key of what JSON has no word for
 DEPTH_MAX = 100  # of containers in each other
@@ -252,6 +257,26 @@ def _fill_tensor(_: "Filler", mine: torch.Tensor, saved: torch.Tensor) -> bool:
     return True
 
 
+def _write_sharded(w: "Writer", x: Any, at: str) -> Mark:
+    if not w.pieces:
+        raise usage(
+            f"{at}: a sharded {type(x).__name__} cannot be kept here; what is sharded must be in a model, an optimizer "
+            "or extra when ddprun.snapshot is called"
+        )
+    if x.dtype not in DTYPES or len(x.shape) > DIMS_MAX:
+        raise usage(f"{at}: a sharded tensor of {x.dtype} and {len(x.shape)} dims cannot be kept")
+    return w.store_sharded(x, at)
+
+
+def _fill_sharded(_: "Filler", mine: Any, saved: Any) -> bool:
+    if mine.dtype != saved.dtype or mine.shape != saved.shape:
+        return False
+    with torch.no_grad():
+        for here, there in zip(parts_of(mine), parts_of(saved, mine)):
+            here.local.copy_(there.local)
+    return True
+
+
 # -- numpy, if the program has it ----------------------------------------------
 
 
@@ -267,13 +292,6 @@ def _write_array(w: "Writer", x: Any, at: str) -> Mark:
     flat = numpy.ascontiguousarray(x.reshape(-1, order="A")).view(numpy.uint8)
     mark = {"dtype": code, "shape": list(x.shape), "order": "F" if x.flags.fnc else "C"}
     return {**mark, "bytes": w.store(torch.from_numpy(flat if flat.flags.writeable else flat.copy()), at)}
-
-
-def _read_array(r: "Reader", mark: Mark) -> Any:
-    import numpy
-
-    data = r.stored(mark["bytes"]).numpy()
-    return numpy.ndarray(mark["shape"], mark["dtype"], buffer=data, order=mark["order"])
 
 
 def _fill_array(_: "Filler", mine: Any, saved: Any) -> bool:
@@ -327,17 +345,20 @@ KINDS = (  # the marks of lists, and of dicts whose keys are text, are left out
     Kind(torch.nn.Parameter, "parameter", _write_parameter, _read_parameter, _fill_tensor),
 )
 # fmt: on
-ARRAY = Kind(None, "array", _write_array, _read_array, _fill_array)
-SCALAR = Kind(None, "scalar", _write_array, lambda r, m: _read_array(r, m)[()])
+ARRAY = Kind(None, "array", _write_array, lambda r, m: r.array(m), _fill_array)
+SCALAR = Kind(None, "scalar", _write_array, lambda r, m: r.array(m)[()])
+SHARDED = Kind(None, "sharded", _write_sharded, lambda r, m: r.stored(m), _fill_sharded)
 NUMPY_0_2 = Kind(None, "numpy", _write_array, lambda r, m: r.stored(m["of"]).numpy()[()])  # is only read
 
 _BY_TYPE = {kind.type: kind for kind in KINDS}
-_BY_NAME = {kind.name: kind for kind in (*KINDS, ARRAY, SCALAR, NUMPY_0_2)}
+_BY_NAME = {kind.name: kind for kind in (*KINDS, ARRAY, SCALAR, SHARDED, NUMPY_0_2)}
 
 
 def kind_of(x: Any) -> Optional[Kind]:
     """None: it is not in the table."""
     found = _BY_TYPE.get(type(x))
+    if found is None and is_sharded(x):
+        return SHARDED
     if found is not None or "numpy" not in sys.modules:
         return found
     numpy = sys.modules["numpy"]
@@ -352,11 +373,12 @@ def kind_of(x: Any) -> Optional[Kind]:
 
 class Writer:
     """Writes trees as JSON, and collects their tensors by the names that are in
-    it; with `inline` there are none, and the JSON has their bytes."""
+    it; with `inline` there are none, and the JSON has their bytes. With `pieces`
+    sharded tensors are among them."""
 
-    def __init__(self, inline: bool = False) -> None:
-        self.inline = inline
-        self.tensors: dict[str, torch.Tensor] = {}
+    def __init__(self, inline: bool = False, pieces: bool = False) -> None:
+        self.inline, self.pieces = inline, pieces
+        self.tensors: dict[str, Any] = {}
         # What has been written. It is kept: state_dict() makes objects that die
         # at once, and the next one has the address, or the memory, of the last.
         self._memories: dict[tuple[Any, ...], tuple[torch.Tensor, Mark]] = {}
@@ -421,11 +443,15 @@ class Writer:
         if t.is_neg() or t.device.type not in ("cpu", "cuda"):
             t = t.resolve_neg().cpu()
         order = dense_order(t)
-        if order is None:
+        if self.pieces and t.dim() == 0:
+            mark["scalar"] = True
+            t = t.reshape(1)
+        if order is not None and order != sorted(order) and t.numel() > 0:
+            # Of what has pieces in another world the shape is kept.
+            mark["lies" if self.pieces else "order"] = order
+            t = t if self.pieces else t.permute(order)
+        if self.pieces or order is None:
             t = t.contiguous()
-        elif order != sorted(order) and t.numel() > 0:
-            mark["order"] = order
-            t = t.permute(order)
         if self.inline:
             t = t.contiguous().cpu()
             mark["dtype"], mark["shape"] = DTYPES[t.dtype], list(t.shape)
@@ -435,6 +461,11 @@ class Writer:
             self.tensors[mark["of"]] = t
         self._memories[key] = (given, mark)
         return mark
+
+    def store_sharded(self, x: Any, at: str) -> Mark:
+        name = self._name(at)
+        self.tensors[name] = x
+        return {"of": name}
 
     def _name(self, at: str) -> str:
         """A name for the tensor at `at` that libddp takes and nobody has."""
@@ -474,10 +505,21 @@ class Reader:
     def stored(self, mark: Mark) -> torch.Tensor:
         """A tensor as it was, from what was saved of it."""
         t = _inline(mark) if "data" in mark else self.tensors[mark["of"]]
-        if "order" in mark:
-            order = mark["order"]
+        if mark.get("scalar"):
+            t = t.reshape(())
+        order: "list[int]" = mark.get("order") or mark.get("lies") or []
+        if "lies" in mark:
+            t = t.permute(order).contiguous()
+        if order:
             t = t.permute([order.index(i) for i in range(len(order))])
         return torch.view_as_complex(t) if mark.get("complex") else t
+
+    def array(self, mark: Mark) -> Any:
+        """An array of numpy."""
+        import numpy
+
+        data = self.stored(mark["bytes"]).numpy()
+        return numpy.ndarray(mark["shape"], mark["dtype"], buffer=data, order=mark["order"])
 
 
 def _inline(mark: Mark) -> torch.Tensor:
@@ -515,7 +557,8 @@ class _InPlace:
         if kind.fill is None:
             return saved
         if id(saved) not in self.holders:
-            key = _memory(mine) if isinstance(mine, torch.Tensor) else id(mine)
+            plain = isinstance(mine, torch.Tensor) and not is_sharded(mine)
+            key = _memory(mine) if plain else id(mine)
             if key in self._taken:
                 return saved
             self._taken[key] = mine

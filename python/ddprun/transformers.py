@@ -30,8 +30,9 @@ from transformers.trainer_callback import ExportableState
 from ._framework import Known, Start, keep_too, leave, of_rank_0
 from ._job import beat, place, should_stop
 from ._parts import has_state
-from ._snapshot import PAGE, State, snapshot
+from ._snapshot import State, snapshot
 from ._tree import bytes_of
+from ._structure import PAGE
 
 
 class _Rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,25 @@ HERE = Path(__file__).resolve().parent
 # installed where torch is is not imported ahead.
 PATHS = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not (Path(p) / "pytest").is_dir()]
 COMMON = {"PYTHONPATH": os.pathsep.join(PATHS), "PYTHON_EXEC": sys.executable, "OMP_NUM_THREADS": "1"}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def same(a: Any, b: Any) -> bool:
+    """Two states, to the bit."""
+    import torch
+
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
 
 
 class Job:
@@ -74,6 +94,22 @@ class Job:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+
+
+@pytest.fixture
+def in_a_world() -> "Iterator[Callable[[int, int], None]]":
+    """in_a_world(RANK, WORLD): PyTorch in a world that is not there, as one of its ranks."""
+    dist = pytest.importorskip("torch").distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    def enter(rank: int, world: int) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=world)
+
+    yield enter
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 @pytest.fixture

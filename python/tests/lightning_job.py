@@ -1,5 +1,5 @@
 """A Lightning program with ddprun.lightning.Snapshot, and other callbacks, whose
-validation gets worse with time. usage: EPOCHS [FOLDER]"""
+validation gets worse with time. usage: EPOCHS [FOLDER]; STRATEGY=fsdp2 shards."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from torch.distributed.fsdp import fully_shard
 from torch.utils.data import DataLoader, TensorDataset
 
 import ddprun
 from ddprun.lightning import Snapshot
 
 warnings.simplefilter("ignore")
+SHARDED = os.environ.get("STRATEGY") == "fsdp2"
 
 
 class Model(pl.LightningModule):
@@ -26,6 +28,10 @@ class Model(pl.LightningModule):
         super().__init__()
         self.net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Dropout(0.2), torch.nn.Linear(16, 1))
         self.worse = 0
+
+    def configure_model(self) -> None:
+        if SHARDED:
+            fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
 
     def training_step(self, batch: "list[torch.Tensor]", i: int) -> torch.Tensor:
         time.sleep(float(os.environ.get("PAUSE", 0)))
@@ -78,7 +84,8 @@ trainer = pl.Trainer(
     max_epochs=int(sys.argv[1]),
     accelerator="cpu",
     devices=int(os.environ["LOCAL_WORLD_SIZE"]),
-    strategy="ddp",
+    # By default all ranks of a node are tensor-parallel, and no data is.
+    strategy=pl.strategies.ModelParallelStrategy(2, 1) if SHARDED else "ddp",
     callbacks=[counts, stopping, best, Snapshot(sampler, folder=sys.argv[2] if len(sys.argv) > 2 else None)],
     use_distributed_sampler=False,
     val_check_interval=5,
@@ -88,8 +95,9 @@ trainer = pl.Trainer(
 )
 model = Model()
 trainer.fit(model, DataLoader(data, batch_size=10, sampler=sampler), DataLoader(data, batch_size=200))
+weights = [p.full_tensor() if SHARDED else p for p in model.parameters()]
 if trainer.global_rank == 0:
-    total = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
+    total = b"".join(p.detach().numpy().tobytes() for p in weights)
     known = {
         "best": [float(best.best_model_score), os.path.basename(best.best_model_path)],
         "stopping": [stopping.wait_count, float(stopping.best_score)],

@@ -8,8 +8,7 @@ import signal
 from pathlib import Path
 from typing import Callable
 
-from conftest import HERE, Job
-from test_job import free_port
+from conftest import HERE, Job, free_port
 
 PAGE = HERE.parent.parent / "docs" / "python.md"
 

@@ -1,4 +1,4 @@
-"""launcher/worker/flight.py, which reads what PyTorch's flight recorder dumped:
+"""launcher/hang/flight.py, which reads what PyTorch's flight recorder dumped:
 its verdicts, and dumps of the PyTorch that is here."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Callable
 import pytest
 
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parent.parent / "launcher" / "worker" / "flight.py"
+SOURCE = HERE.parent.parent / "launcher" / "hang" / "flight.py"
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,10 @@ CASES = {
 def test_the_verdict(flight: Any, case: str) -> None:
     dumps, wanted = CASES[case]
     known = {rank: flight.reduce_dump(d) for rank, d in enumerate(dumps) if d is not None}
-    assert flight.judge(known, len(dumps)) == wanted
+    text, away = flight.judge(known, len(dumps))
+    assert text == wanted
+    assert all(f"rank {rank}" in text.split(" did not come")[0] for rank in away)
+    assert bool(away) == (" did not come" in wanted)
 
 
 def test_many_ranks_are_a_few_words(flight: Any) -> None:
@@ -87,7 +90,8 @@ def test_many_ranks_are_a_few_words(flight: Any) -> None:
     assert flight.ranks_text([5, 1, 2, 3, 8, 9]) == "ranks 1-3, 5, 8, 9"
     assert flight.ranks_text(range(0, 20, 2)) == "ranks 0, 2, 4, 6, 8, 10, ..."
     far = {rank: flight.reduce_dump(AT_7 if rank % 2 else AT_6) for rank in range(10000)}
-    assert len(flight.judge(far, 10000)) < 180
+    assert len(flight.judge(far, 10000)[0]) < 180
+    assert flight.pieces_of([5, 1, 2]) == [[1, 2], [5, 5]]
 
 
 def test_a_half_a_stranger_and_a_class(flight: Any, tmp_path: Path) -> None:
@@ -145,7 +149,7 @@ def test_what_this_pytorch_writes_is_read(ddprun: Callable[..., Any], tmp_path: 
     if not hasattr(torch._C._distributed_c10d, "_dump_fr_trace_file"):
         pytest.skip("this PyTorch cannot dump gloo's collectives")
     (tmp_path / "job.py").write_text(JOB)
-    job = ddprun("--nproc_per_node=2", "--beat_timeout=5", f"--log_dir={tmp_path}/log", "job.py")
+    job = ddprun("--nproc_per_node=2", "--hang_timeout=0,5", f"--log_dir={tmp_path}/log", "job.py")
     text = job.wait(82)
     assert "; rank 1 did not come to all_reduce (number 2 of group pair); rank 0 waits; " in text
     assert len(list((tmp_path / "log").rglob("nccl_trace_rank_[01]"))) == 2

@@ -13,11 +13,10 @@ import torch
 from conftest import HERE, Job
 
 
-def killed_at(ddprun: Callable[..., Job], program: str, n: int, *marks: str) -> str:
+def killed_at(ddprun: Callable[..., Job], program: str, n: int, *marks: str, **env: str) -> str:
     """Its rank 1, each time that a mark comes."""
-    job = ddprun(
-        "--standalone", "--nproc_per_node=2", f"--max_restarts={len(marks)}", HERE / program, n, PAUSE="0.02"
-    )
+    line = ["--standalone", "--nproc_per_node=2", f"--max_restarts={len(marks)}", HERE / program, n]
+    job = ddprun(*line, PAUSE="0.02", **env)
     for mark in marks:
         job.wait_for(mark, limit=150)
         pid = re.findall(r"rank 1 pid (\d+)|pid (\d+) rank 1", job.text())[-1]
@@ -45,11 +44,12 @@ def same_end(whole: str, other: str, *names: str) -> None:
         assert len(ends[0]) == 1 and ends[0] == ends[1], ends
 
 
-def test_lightning_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_lightning_goes_on_to_the_bit(ddprun: Callable[..., Job], strategy: str) -> None:
     pytest.importorskip("lightning.pytorch")
-    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4, name="whole", BEST="whole")
-    text = whole.wait(limit=150)
-    killed = killed_at(ddprun, "lightning_job.py", 4, "step 17 ", "step 31 ")
+    line = ["--standalone", "--nproc_per_node=2", HERE / "lightning_job.py", 4]
+    text = ddprun(*line, name="whole", BEST="whole", STRATEGY=strategy).wait(limit=150)
+    killed = killed_at(ddprun, "lightning_job.py", 4, "step 17 ", "step 31 ", STRATEGY=strategy)
     same_end(text, killed, "digest", "known")
     steps = [int(n) for n in re.findall(r"step (\d+) rank 0", killed)]
     assert max(steps) == 40 and 40 <= len(steps) <= 44
@@ -85,13 +85,14 @@ def test_the_place_in_the_data_is_that_of_another_world_too() -> None:
     assert stream.stepped() == 0.0 and stream.state_dict()["samples"] == 12
 
 
-def test_transformers_goes_on_to_the_bit(ddprun: Callable[..., Job]) -> None:
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_transformers_goes_on_to_the_bit(ddprun: Callable[..., Job], strategy: str) -> None:
     """Killed in an epoch, of 8 steps, and where one ends."""
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    whole = ddprun("--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40, name="whole", BEST="whole")
-    text = whole.wait(limit=150)
-    killed = killed_at(ddprun, "transformers_job.py", 40, "step 17\n", "step 24\n")
+    line = ["--standalone", "--nproc_per_node=2", HERE / "transformers_job.py", 40]
+    text = ddprun(*line, name="whole", BEST="whole", STRATEGY=strategy).wait(limit=150)
+    killed = killed_at(ddprun, "transformers_job.py", 40, "step 17\n", "step 24\n", STRATEGY=strategy)
     starts = sorted({int(n) for n in re.findall(r"began (\d+)", killed)})
     assert len(starts) == 3 and starts[0] == 0 and starts[1] >= 16 and starts[2] >= 23, starts
     same_end(text, killed, "last", "ended at", "digest", "known")

@@ -1,5 +1,6 @@
 """A program with transformers.Trainer and ddprun.transformers.Snapshot, and other
-callbacks, whose evaluation is best at step 15. usage: STEPS [FOLDER]"""
+callbacks, whose evaluation is best at step 15. usage: STEPS [FOLDER]; STRATEGY=fsdp2
+shards."""
 
 from __future__ import annotations
 
@@ -14,6 +15,12 @@ import torch
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
 
 from ddprun.transformers import Snapshot
+
+SHARDED = os.environ.get("STRATEGY") == "fsdp2"
+if SHARDED:
+    from accelerate_on_cpus import let_accelerate_shard
+
+    let_accelerate_shard()
 
 
 class Model(torch.nn.Module):
@@ -57,12 +64,19 @@ class Told(Snapshot):
     def on_step_end(self, args: object, state: object, *more: object, **parts: object) -> None:
         super().on_step_end(args, state, *more, **parts)  # type: ignore[arg-type]
         os.write(1, f"step {state.global_step}\n".encode())
-        if state.global_step == state.max_steps and state.is_world_process_zero:
-            os.write(1, f"last {digest()}\n".encode())
+        if state.global_step == state.max_steps:
+            tell("last", digest())
+
+
+def tell(*words: str) -> None:
+    if trainer.state.is_world_process_zero:
+        os.write(1, f"{' '.join(words)}\n".encode())
 
 
 def digest() -> str:
-    total = b"".join(p.detach().numpy().tobytes() for p in trainer.model.parameters())
+    """Of the whole model. Collective."""
+    whole = [p.full_tensor() if SHARDED else p for p in trainer.model.parameters()]
+    total = b"".join(p.detach().numpy().tobytes() for p in whole)
     return hashlib.sha256(total).hexdigest()[:16]
 
 
@@ -76,13 +90,15 @@ trainer = Trainer(
         max_steps=int(sys.argv[1]),
         per_device_train_batch_size=4,
         use_cpu=True,
+        fsdp=SHARDED,  # type: ignore[arg-type]
+        fsdp_config={"version": 2, "auto_wrap_policy": "SIZE_BASED_WRAP", "min_num_params": 50} if SHARDED else None,
         eval_strategy="steps",
         eval_steps=5,
         eval_on_start=True,
-        save_strategy="best",
+        save_strategy="no" if SHARDED else "best",
         metric_for_best_model="quality",
         greater_is_better=True,
-        load_best_model_at_end=True,
+        load_best_model_at_end=not SHARDED,
         logging_steps=5,
         report_to=[],
         disable_tqdm=True,
@@ -94,6 +110,7 @@ trainer = Trainer(
 )
 result = trainer.train()
 os.write(1, b"train has returned\n")
+tell("digest", digest())
 if trainer.state.is_world_process_zero:
     state = trainer.state
     known = {
@@ -104,6 +121,5 @@ if trainer.state.is_world_process_zero:
         "loss": result.training_loss,
         **counts.counts,
     }
-    os.write(1, f"known {json.dumps(known)}\n".encode())
-    os.write(1, f"ended at {state.global_step}, epoch {state.epoch:.3f}\n".encode())
-    os.write(1, f"digest {digest()}\n".encode())
+    tell("known", json.dumps(known))
+    tell(f"ended at {state.global_step}, epoch {state.epoch:.3f}")

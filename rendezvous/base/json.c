@@ -34,9 +34,14 @@ static char short_of(char c)
     }
 }
 
+/* Nearly all characters are printable ASCII, which needs no closer look: the
+ * header of a snapshot has megabytes of them. */
 static bool is_plain(const char *text, size_t *len)
 {
     bool control;
+    *len = 1;
+    if (*text >= ' ' && *text < 0x7f && *text != '"' && *text != '\\')
+        return true;
     *len = utf8_char(text, &control);
     return *len > 0 && !control && short_of(*text) == 0;
 }
@@ -97,7 +102,7 @@ static void begin(struct json *j, const char *key)
     if (key == NULL)
         return;
     put(j, "\"", 1);
-    put(j, key, strlen(key));
+    put_escaped(j, key);
     put(j, "\": ", j->lines ? 3 : 2);
 }
 

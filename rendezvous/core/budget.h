@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #define BUDGET_WINDOW_MAX 64 /* the most restarts of a budget with a window */
-#define BUDGET_COUNT_MAX  1000000 /* messages.def: restarts, barren */
+#define BUDGET_COUNT_MAX  1000000 /* messages.def: restarts, no_progress */
 
 struct budget {
     int max;

@@ -18,18 +18,18 @@
  *               all workers of the round are dead or fenced
  *
  * Between GATHER and ACTIVE it is PENDING: the round is proposed, and in force
- * once enough voters have accepted it (office.h); GATHER again if one of its
- * members goes before. And a server without memory of the run is a CANDIDATE
- * until it is in office:
+ * once enough voters have accepted it (authority.h); GATHER again if one of its
+ * members goes before. And a server without memory of the run is ELECTING
+ * until it is the leader:
  *
  *               a node tells of a round             a majority promised
- *   (no round) ------------------------> CANDIDATE --------------------> ACTIVE
+ *   (no round) ------------------------> ELECTING ---------------------> ACTIVE
  *
  * What an event does to a node, by the node's state. "over": the round ends.
  * "-": nothing; it is noted as stale if it bears an old round.
  *
  *                ready    leave     farewell broken    lease up  drain
- *   CLAIMS       noted    noted     removed  removed   removed   refused
+ *   JOINING      noted    noted     removed  removed   removed   refused
  *   PENDING      -        removed;  removed; absent    removed;  WAITING
  *                         WAITING   WAITING            WAITING   (the others)
  *   WAITING      -        removed   removed  absent*   removed   DRAINED
@@ -47,9 +47,10 @@
  *
  * *: removed if it was in no round yet. +: absent if an operator drains it.
  * Besides, in every state `beat` renews the lease. `failed` ends the round of a
- * RUNNING node; from a STOPPING one it may still be the root cause. `done`
- * makes a RUNNING node DONE. `bye` makes an ENDING node ENDED, and removes an
- * ENDED one; before the end it is out of order. Which states of a run go with
+ * RUNNING node; from a STOPPING one it may still be the root cause. `ready`
+ * with `done` makes a RUNNING node DONE. `leave` of who knows of the end makes
+ * an ENDING node ENDED, and removes an ENDED one; before the end it is out of
+ * order. Which states of a run go with
  * which states of its nodes is a table, too: inner/state/states.c.
  *
  * A newcomer to a round that can grow ends it, at once or, as a SPARE until
@@ -100,7 +101,7 @@ struct rdzv_limits {
     int conns_max;
     bool trusted;  /* all peers have the token */
     bool embedded; /* a launcher serves, and no option raises these limits */
-    /* This process, 16 random digits: its epochs bear them. */
+    /* This process, 16 random digits: its terms bear them. */
     char server[MSG_VOTER_LEN + 1];
     int64_t began_us; /* when it began to listen, on the clock of the steps */
 };

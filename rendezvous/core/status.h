@@ -35,7 +35,7 @@ const char *status_node_word(enum status_node_state state); /* "waiting" */
 struct status_total {
     int runs[STATUS_RUN_STATES];
     int nodes[STATUS_NODE_STATES];
-    int64_t joins, rejoins, refusals, rounds, rebuilt, failures, restarts,
+    int64_t joins, rejoins, refusals, rounds, inherited, failures, restarts,
         refunds, lost, ended, orders, takeovers;
 };
 
@@ -48,13 +48,13 @@ struct status_failure {
 };
 
 /* Who has the authority over a run. */
-struct status_office {
-    bool held;     /* this server is in office */
-    bool may_act;  /* and half of the voters vouch for it */
-    int64_t epoch; /* 0: this server has none */
-    int voters;    /* of the newest round that is known; 0: none yet */
-    int here;      /* of these, that are connected or whose vote stands */
-    int answer;    /* of these, that answered within heartbeat_timeout */
+struct status_authority {
+    bool leads;   /* this server is the leader */
+    bool may_act; /* and half of the voters vouch for it */
+    int64_t term; /* 0: this server has none */
+    int voters;   /* of the newest round that is known; 0: none yet */
+    int here;     /* of these, that are connected or whose vote stands */
+    int answer;   /* of these, that answered within heartbeat_timeout */
 };
 
 struct status_run {
@@ -72,12 +72,17 @@ struct status_run {
     int64_t window_us; /* of the budget; 0: none */
     int64_t uptime_us; /* up to its end */
     int64_t round_uptime_us;
-    struct status_office office;
+    struct status_authority authority;
     int have;        /* STATUS_GATHER: nodes there are for the next round ... */
     int64_t left_us; /* ... and until that is sealed or given up */
     struct status_failure last;
     const struct msg_end *end; /* STATUS_ENDED, else NULL */
     int64_t end_age_us;
+    struct {
+        const char *node; /* that tells of ranks that stand still; "": none */
+        const char *text; /* what it tells */
+        int64_t age_us;
+    } stands;
     int group_world; /* nodes of the last round that was sealed */
     int listed;      /* nodes that status_nodes gives */
 };
@@ -87,7 +92,7 @@ struct status_node {
     enum status_node_state state;
     int group_rank, base_rank; /* -1: it is in no round */
     int nproc;
-    int strikes; /* failures in a row that began here */
+    int strikes; /* in a row (--node_strikes) */
     bool votes;
     int serve_port; /* where its launcher would serve; 0: nowhere */
     bool connected, hosts;
@@ -97,16 +102,29 @@ struct status_node {
 };
 
 /* Steps of the round that runs, as its workers' progress files have them. */
-#define STATUS_SLOWEST_MAX 8
+#define STATUS_SLOWEST_MAX  8
+#define STATUS_LAGGARDS_MAX 8
 struct status_progress {
     bool known;
     int64_t least, most;
-    int64_t micro; /* the least one grows by so many millionths a second */
-    int n_slow;    /* the slowest rank of each of the slowest nodes */
+    int64_t micro;    /* the least one grows by so many millionths a second */
+    bool keeps;       /* workers on several nodes keep steps in memory .. */
+    int64_t mirrored; /* .. and this is the newest one that is known to be on
+                         two nodes; -1: none is */
+    int n_slow;       /* the slowest rank of each of the slowest nodes */
     struct status_slow {
         int64_t rank, step; /* rank -1: not known */
         int node;           /* as status_nodes has it */
     } slow[STATUS_SLOWEST_MAX];
+    int n_laggards; /* ranks that are slower than the others, the slowest one of
+                       a node */
+    struct status_laggard {
+        int64_t rank; /* -1: not known */
+        int local_rank, node;
+        int permille; /* its own part of a step takes so much longer */
+        int64_t part_us;
+        int64_t since_us; /* on the server's clock */
+    } laggards[STATUS_LAGGARDS_MAX];
 };
 
 void status_total(const struct rdzv *r, struct status_total *out);

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/net/token.h"
 #include "rendezvous/proto/frame.h"
 
-#define PIECE 4096
+#define PIECE    4096
+#define SHOWN_US (60 * MONO_S)
 
 static int foreign(struct ddp_err *err)
 {
@@ -48,6 +50,17 @@ hear_hello(struct ctl_line *line, struct buf *in, struct ddp_err *err)
     }
 }
 
+static int take_msg(struct buf *in,
+                    const uint8_t *payload,
+                    size_t len,
+                    struct msg *m,
+                    struct ddp_err *err)
+{
+    int rc = msg_decode(payload, len, m, err);
+    frame_drop(in, len);
+    return rc;
+}
+
 static int hear_msg(struct ctl_line *line,
                     struct buf *in,
                     struct msg *m,
@@ -58,7 +71,7 @@ static int hear_msg(struct ctl_line *line,
     for (;;) {
         switch (frame_peek(in, &payload, &len)) {
         case FRAME_OK:
-            return msg_decode(payload, len, m, err);
+            return take_msg(in, payload, len, m, err);
         case FRAME_BAD:
             return foreign(err);
         case FRAME_MORE:
@@ -99,30 +112,94 @@ say(struct ctl_line *line, const struct msg *order, struct ddp_err *err)
     return rc;
 }
 
+/* A conversation: one order, and what is said to it. */
+struct ordering {
+    const struct ctl_peer *peer;
+    struct ctl_line *line;
+    struct buf in;
+    struct msg m; /* what was said last */
+};
+
+static struct ordering *
+begin(const struct ctl_peer *peer, int64_t deadline_us, struct ddp_err *err)
+{
+    static struct ordering o; /* large */
+    o.peer = peer;
+    o.line = ctl_line_open(peer, deadline_us, err);
+    if (o.line == NULL)
+        return NULL;
+    buf_init(&o.in, FRAME_MAX + 2 * PIECE);
+    return &o;
+}
+
+static void end(struct ordering *o)
+{
+    buf_free(&o->in);
+    ctl_line_close(o->line);
+}
+
+/* 0: it is carried out. */
+static int
+give(struct ordering *o, const struct msg *order, struct ddp_err *err)
+{
+    if (say(o->line, order, err) != 0 ||
+        hear_hello(o->line, &o->in, err) != 0 ||
+        hear_msg(o->line, &o->in, &o->m, err) != 0)
+        return -1;
+    if (o->m.kind == MSG_KIND_refused)
+        return take_refusal(o->peer, &o->m.refused, err);
+    return o->m.kind == MSG_KIND_answered ? 0 : foreign(err);
+}
+
 int ctl_order(const struct ctl_peer *peer,
               const struct msg *order,
               int64_t deadline_us,
               char text[512],
               struct ddp_err *err)
 {
-    struct msg m;
-    struct buf in;
-    struct ctl_line *line = ctl_line_open(peer, deadline_us, err);
-    if (line == NULL)
+    struct ordering *o = begin(peer, deadline_us, err);
+    if (o == NULL)
         return -1;
-    buf_init(&in, FRAME_MAX + 2 * PIECE);
-    int rc = say(line, order, err);
+    int rc = give(o, order, err);
     if (rc == 0)
-        rc = hear_hello(line, &in, err);
-    if (rc == 0)
-        rc = hear_msg(line, &in, &m, err);
-    if (rc == 0 && m.kind == MSG_KIND_refused)
-        rc = take_refusal(peer, &m.refused, err);
-    else if (rc == 0 && m.kind == MSG_KIND_answered)
-        (void)snprintf(text, 512, "%s", m.answered.text); /* fits */
-    else if (rc == 0)
-        rc = foreign(err);
-    buf_free(&in);
-    ctl_line_close(line);
+        msg_set_text(text, 512, o->m.answered.text);
+    end(o);
+    return rc;
+}
+
+static int
+hear_more(struct ordering *o, ctl_take take, void *ctx, struct ddp_err *err)
+{
+    while (o->m.answered.more) {
+        /* As long as debuggers may take for a worker, and some more. */
+        ctl_line_renew(o->line, mono_now_us() + SHOWN_US);
+        if (hear_msg(o->line, &o->in, &o->m, err) != 0)
+            return -1;
+        if (o->m.kind != MSG_KIND_answered)
+            return foreign(err);
+        take(ctx, o->m.answered.text);
+    }
+    return 0;
+}
+
+int ctl_order_shown(const struct ctl_peer *peer,
+                    const struct msg *order,
+                    int64_t deadline_us,
+                    ctl_take take,
+                    void *ctx,
+                    struct ddp_err *err)
+{
+    char of[512];
+    struct ordering *o = begin(peer, deadline_us, err);
+    if (o == NULL)
+        return -1;
+    int rc = give(o, order, err);
+    if (rc == 0) {
+        (void)snprintf(of, sizeof(of),
+                       "%.500s:", o->m.answered.text); /* fits */
+        take(ctx, of);
+        rc = hear_more(o, take, ctx, err);
+    }
+    end(o);
     return rc;
 }

@@ -18,4 +18,17 @@ int ctl_order(const struct ctl_peer *peer,
               char text[512],
               struct ddp_err *err);
 
+/* Borrows `text`, one line or more, for the call. */
+typedef void (*ctl_take)(void *ctx, const char *text);
+
+/* The same of an order for stacks. `take` gets the answer, with a colon behind
+ * it, and then what the node shows, piece by piece: the node may take a while
+ * beyond the deadline for it. */
+int ctl_order_shown(const struct ctl_peer *peer,
+                    const struct msg *order,
+                    int64_t deadline_us,
+                    ctl_take take,
+                    void *ctx,
+                    struct ddp_err *err);
+
 #endif

@@ -247,7 +247,7 @@ bool fact_authority(const cJSON *run, struct fact *out)
     if (field_true(x, "may_act"))
         return say(out, TINT_NONE, "term %lld, %lld of %lld voter%s answer%s",
                    term, answer, voters, fact_plural(voters), s);
-    if (field_true(x, "in_office"))
+    if (field_true(x, "leads"))
         return say(out, TINT_BAD,
                    "no majority: %lld of %lld voter%s answer%s, half are "
                    "needed",
@@ -300,6 +300,17 @@ bool fact_waiting(const cJSON *run, struct fact *out)
                    (long long)have, (long long)min, left);
     return say(out, TINT_WARN, "%lld node%s joined; last call for %s more",
                (long long)have, have == 1 ? "" : "s", left);
+}
+
+bool fact_stands(const cJSON *run, struct fact *out)
+{
+    const cJSON *x = field_of(run, "stands");
+    char age[24];
+    if (!cJSON_IsObject(x))
+        return false;
+    ctl_span(field_number(x, "age_s", 0), age);
+    return say(out, TINT_BAD, "stands still, as %.64s tells for %s: %s",
+               field_text(x, "node"), age, field_text(x, "text"));
 }
 
 bool fact_failure(const cJSON *run, struct fact *out)
@@ -375,6 +386,42 @@ bool fact_progress(const cJSON *run, struct fact *out)
             least);
     }
     return true;
+}
+
+bool fact_mirrored(const cJSON *run, struct fact *out)
+{
+    const cJSON *x = field_of(run, "progress");
+    char step[32], behind[32];
+    int64_t mirrored = field_whole(x, "mirrored", -2);
+    if (mirrored == -1)
+        return say(out, TINT_NONE, "no step is on two nodes");
+    if (mirrored < 0)
+        return false;
+    ctl_number(mirrored, step);
+    ctl_number(field_whole(x, "mirrored_behind", 0), behind);
+    return say(out, TINT_NONE, "newest step on two nodes: %s, %s behind", step,
+               behind);
+}
+
+bool fact_slow(const cJSON *run, struct fact *out)
+{
+    const cJSON *rank;
+    char since[24];
+    int n = 0;
+    *out = (struct fact){.text = "", .tint = TINT_WARN};
+    cJSON_ArrayForEach(rank, field_of(field_of(run, "progress"), "slow"))
+    {
+        if (n == SLOWEST_SHOWN)
+            break;
+        ctl_span(field_number(rank, "since_s", 0), since);
+        add(out,
+            "%srank %lld (local rank %lld) on %.64s is %.1f %% slower for %s",
+            n++ == 0 ? "slow: " : "", (long long)field_whole(rank, "rank", -1),
+            (long long)field_whole(rank, "local_rank", -1),
+            field_text(rank, "node"),
+            (double)field_whole(rank, "slower_permille", 0) / 10, since);
+    }
+    return n > 0;
 }
 
 /* A part of the time. Restarts take milliseconds, which ctl_span calls 0 s. */

@@ -43,10 +43,17 @@ bool fact_successors(const cJSON *run, struct fact *out);
 /* Of a run of so many nodes that the document has counts of them, by state. */
 bool fact_groups(const cJSON *run, struct fact *out);
 bool fact_waiting(const cJSON *run, struct fact *out);
+bool fact_stands(const cJSON *run, struct fact *out);
 bool fact_failure(const cJSON *run, struct fact *out);
 bool fact_end(const cJSON *run, struct fact *out);
 /* Steps, steps a second, the slowest ranks. */
 bool fact_progress(const cJSON *run, struct fact *out);
+/* The newest step on two nodes; nothing of a run that keeps no steps in memory,
+ * or is on one node. */
+bool fact_mirrored(const cJSON *run, struct fact *out);
+
+/* Which ranks are slower than the others, and since when. */
+bool fact_slow(const cJSON *run, struct fact *out);
 /* The share of its life in which all its ranks ran, once they have, and where
  * the rest went. */
 bool fact_goodput(const cJSON *run, struct fact *out);

@@ -17,6 +17,7 @@
 #include "rendezvous/ctl/here.h"
 #include "rendezvous/ctl/page.h"
 #include "rendezvous/ctl/report.h"
+#include "rendezvous/ctl/stacks.h"
 #include "rendezvous/ctl/status.h"
 #include "rendezvous/ctl/top.h"
 
@@ -45,17 +46,20 @@ static const struct opts_table table = {
     .program = "ddpctl",
     .synopsis =
         "[OPTION]... top [RUN] | status --json [RUN] | page | report FILE... | "
-        "drain NODE | end RUN | go-on RUN",
+        "stacks RUN [RANK]... | drain NODE | end RUN | go-on RUN",
     .about =
         "Shows the runs of a rendezvous as a picture that is drawn again each "
         "second (top) or once (top --once), in a browser (page), or as JSON "
         "(status --json), makes a page of "
         "what happened to a run from the --events files of its nodes (report), "
+        "shows where its workers stand while they run (stacks), "
         "takes a node out of its run "
         "so that the other nodes go on without it (drain), ends a run on all "
         "its nodes (end), or has the rest of a run go on if too many of its "
         "nodes died at once (go-on). NODE is a host name or the beginning of "
-        "an agent's id; RUN is the run's --rdzv_id.",
+        "an agent's id; RUN is the run's --rdzv_id; RANK is a global rank, or "
+        "some "
+        "(0-7).",
     .version = DDPRUN_VERSION,
     .groups = groups,
     .groups_len = GROUP_COUNT,
@@ -363,6 +367,21 @@ static int do_go_on(struct ctl *c)
     return show(c, text, "\n");
 }
 
+static int do_stacks(struct ctl *c)
+{
+    const struct ctl_stacks s = {
+        .peer = &c->peer,
+        .style = &c->style,
+        .where = c->where,
+        .timeout_us = c->timeout_us,
+        .run = c->line.words[1],
+        .ranks = c->line.words + 2,
+        .n_ranks = c->line.n_words - 2,
+    };
+    int rc = resolve(c);
+    return rc != 0 ? rc : ctl_stacks_run(&s);
+}
+
 static const struct verb {
     const char *name;
     int least, most; /* words behind it ... */
@@ -375,6 +394,7 @@ static const struct verb {
     {"top", 0, 1, 128, "RUN", GROUP_TOP, do_top},
     {"page", 0, 0, 0, "", GROUP_PAGE, do_page},
     {"report", 1, INT_MAX, PATH_MAX, "FILE", GROUP_COUNT, do_report},
+    {"stacks", 1, INT_MAX, 128, "RUN", GROUP_COUNT, do_stacks},
     {"drain", 1, 1, 64, "NODE", GROUP_ORDERS, do_drain},
     {"end", 1, 1, 128, "RUN", GROUP_ORDERS, do_end},
     {"go-on", 1, 1, 128, "RUN", GROUP_ORDERS, do_go_on},

@@ -44,6 +44,7 @@
 #define AGAIN_MS   1000
 #define ACCEPT_MS  100 /* until a descriptor may be free again */
 #define PIECE      16384
+#define STACKS_MAX (256 * 1024) /* of one worker; more is left out */
 #define PLAIN      "text/plain; charset=utf-8"
 #define EVENTS     "text/event-stream"
 
@@ -91,10 +92,9 @@ static const struct {
     enum ctl_page_wish wish;
     bool posts;
 } wishes[] = {
-    {"/", CTL_PAGE_SHOW, false},
-    {"/events", CTL_PAGE_EVENTS, false},
-    {"/drain", CTL_PAGE_DRAIN, true},
-    {"/end", CTL_PAGE_END, true},
+    {"/", CTL_PAGE_SHOW, false},        {"/events", CTL_PAGE_EVENTS, false},
+    {"/drain", CTL_PAGE_DRAIN, true},   {"/end", CTL_PAGE_END, true},
+    {"/stacks", CTL_PAGE_STACKS, true},
 };
 #define WISHES (sizeof(wishes) / sizeof(wishes[0]))
 
@@ -287,21 +287,65 @@ static void relay(const struct ctl_page *p)
 
 /* -- orders ---------------------------------------------------------------- */
 
-/* Its node and run. False: one is missing or too long. */
+/* What it is about: a node, or a rank. False: it is missing or too long. */
+static bool
+read_object(const struct http *h, enum ctl_page_wish wish, struct msg_order *o)
+{
+    char rank[10];
+    if (wish == CTL_PAGE_DRAIN)
+        return http_query(h, "node", o->node, sizeof(o->node)) > 0 &&
+               o->node[0] != '\0';
+    if (wish != CTL_PAGE_STACKS)
+        return true;
+    o->rank = -1;
+    if (http_query(h, "rank", rank, sizeof(rank)) > 0 &&
+        strspn(rank, "0123456789") == strlen(rank) && rank[0] != '\0')
+        o->rank = strtol(rank, NULL, 10);
+    return o->rank >= 0;
+}
+
 static bool
 read_order(const struct http *h, enum ctl_page_wish wish, struct msg *m)
 {
-    bool drain = wish != CTL_PAGE_END;
     struct msg_order *o = &m->order;
-    *m = (struct msg){
-        .kind = MSG_KIND_order,
-        .order = {.version = MSG_VERSION,
-                  .verb = drain ? MSG_ORDER_DRAIN : MSG_ORDER_END}};
-    if (drain && (http_query(h, "node", o->node, sizeof(o->node)) <= 0 ||
-                  o->node[0] == '\0'))
-        return false;
-    return http_query(h, "run", o->run, sizeof(o->run)) > 0 &&
+    *m = (struct msg){.kind = MSG_KIND_order,
+                      .order = {.version = MSG_VERSION,
+                                .verb = wish == CTL_PAGE_DRAIN ? MSG_ORDER_DRAIN
+                                        : wish == CTL_PAGE_END
+                                            ? MSG_ORDER_END
+                                            : MSG_ORDER_STACKS}};
+    return read_object(h, wish, o) &&
+           http_query(h, "run", o->run, sizeof(o->run)) > 0 &&
            o->run[0] != '\0';
+}
+
+static void answer_fault(const struct ddp_err *err)
+{
+    answer(err->code == DDP_E_UNREACHABLE ? 503 : 403, err->text);
+}
+
+static void add_lines(void *ctx, const char *text)
+{
+    struct buf *all = ctx;
+    size_t len = strlen(text);
+    (void)buf_put(all, text, len); /* what does not fit is left out */
+    if (len > 0 && text[len - 1] != '\n')
+        (void)buf_put(all, "\n", 1);
+}
+
+static void show_stacks(const struct ctl_page *p, const struct msg *order)
+{
+    struct ddp_err err;
+    struct buf all;
+    buf_init(&all, STACKS_MAX);
+    if (ctl_order_shown(p->peer, order, mono_now_us() + p->timeout_us,
+                        add_lines, &all, &err) == 0) {
+        say_head(200, PLAIN, buf_len(&all), "");
+        say(buf_head(&all), buf_len(&all));
+    } else {
+        answer_fault(&err);
+    }
+    buf_free(&all);
 }
 
 static void give_order(const struct ctl_page *p,
@@ -311,14 +355,15 @@ static void give_order(const struct ctl_page *p,
     static struct msg m;
     struct ddp_err err;
     char text[512];
-    if (!read_order(h, wish, &m)) {
-        answer(400, "an order needs run=, drain also node=\n");
-        return;
-    }
-    if (ctl_order(p->peer, &m, mono_now_us() + p->timeout_us, text, &err) == 0)
+    if (!read_order(h, wish, &m))
+        answer(400, "an order needs run=, drain also node=, stacks rank=\n");
+    else if (wish == CTL_PAGE_STACKS)
+        show_stacks(p, &m);
+    else if (ctl_order(p->peer, &m, mono_now_us() + p->timeout_us, text,
+                       &err) == 0)
         answer(200, text);
     else
-        answer(err.code == DDP_E_UNREACHABLE ? 503 : 403, err.text);
+        answer_fault(&err);
 }
 
 /* -- connections ----------------------------------------------------------- */

@@ -34,6 +34,7 @@ enum ctl_page_wish {
     CTL_PAGE_EVENTS,
     CTL_PAGE_DRAIN,
     CTL_PAGE_END,
+    CTL_PAGE_STACKS,
 };
 
 /* The fields of a request that ctl_page_route looks at, in this order. */

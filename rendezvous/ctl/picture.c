@@ -442,14 +442,15 @@ static void put_tail(struct sheet *s, const cJSON *run, int most)
 
 static void put_sentences(struct sheet *s, const cJSON *run, bool all)
 {
-    struct fact office;
-    bool amiss = fact_authority(run, &office) && office.tint != TINT_NONE;
+    struct fact authority;
+    bool amiss = fact_authority(run, &authority) && authority.tint != TINT_NONE;
     int tail = all ? INT16_MAX : s->left >= TAIL_ROOM ? TAIL_LINES : 0;
     put_fact(s, fact_end, run);
     put_fact(s, fact_waiting, run);
     put_fact(s, fact_groups, run);
     if (amiss)
         put_fact(s, fact_authority, run);
+    put_fact(s, fact_stands, run);
     put_fact(s, fact_failure, run);
     put_tail(s, run, tail);
     if (!field_is(run, "state", "ended"))
@@ -457,6 +458,8 @@ static void put_sentences(struct sheet *s, const cJSON *run, bool all)
     put_goodput(s, run);
     put_fact(s, fact_repeated, run);
     put_fact(s, fact_progress, run);
+    put_fact(s, fact_slow, run);
+    put_fact(s, fact_mirrored, run);
     put_fact(s, fact_last_round, run);
     if (all && !amiss)
         put_fact(s, fact_authority, run);

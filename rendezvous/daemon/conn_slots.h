@@ -32,6 +32,7 @@ struct conn_slot {
     struct server *server; /* the owner's; NULL until it is set */
     bool holds;            /* what it is sent waits for the end of the step */
     int64_t round, steps;  /* joined: in its last beat */
+    bool stands;           /* ... which told of ranks that stand still */
     int64_t since_us;      /* when it came ... */
     int64_t turn;          /* ... and in which turn of the owner's loop */
     int older, younger;    /* pending: its neighbours by age, -1 ends it */

@@ -249,7 +249,7 @@ static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
     char peer[ADDR_TEXT_MAX], here[ADDR_TEXT_MAX];
-    if (msg_sender(m->kind) != MSG_CTL || slot->state == CONN_SLOT_JOINED)
+    if (!msg_is_from(m->kind, MSG_CTL) || slot->state == CONN_SLOT_JOINED)
         return false;
     conn_peer(slot->conn, peer);
     conn_here(slot->conn, here);
@@ -272,9 +272,12 @@ static bool is_news(struct conn_slot *slot, const struct msg *m)
 {
     if (m->kind != MSG_KIND_beat)
         return true;
-    bool same = slot->round == m->beat.round && slot->steps == m->beat.steps;
+    bool stands = m->beat.stands[0] != '\0';
+    bool same = slot->round == m->beat.round && slot->steps == m->beat.steps &&
+                slot->stands == stands;
     slot->round = m->beat.round;
     slot->steps = m->beat.steps;
+    slot->stands = stands;
     return !same;
 }
 

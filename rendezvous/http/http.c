@@ -308,6 +308,43 @@ int http_query(const struct http *h, const char *name, char *value, size_t size)
 
 /* -- the answer ------------------------------------------------------------ */
 
+/* "0.25", three digits behind the point at most. */
+static int thousandths(const char *p)
+{
+    int whole = *p == '1' ? 1000 : 0, unit = 100, part = 0;
+    if (p[0] == '\0' || p[1] != '.')
+        return whole;
+    for (p += 2; *p >= '0' && *p <= '9' && unit > 0; p++, unit /= 10)
+        part += (*p - '0') * unit;
+    return whole + part > 1000 ? 1000 : whole + part;
+}
+
+/* Of one range, at its parameters: ";version=1.0.0; q=0.5,...". */
+static int range_weight(const char *params)
+{
+    const char *end = params + strcspn(params, ",");
+    for (const char *p = params; p < end; p += strcspn(p, ";,")) {
+        p += strspn(p, "; \t");
+        if (strncasecmp(p, "q=", 2) == 0)
+            return thousandths(p + 2);
+    }
+    return 1000;
+}
+
+int http_weight(const char *accept, const char *type)
+{
+    int best = 0;
+    size_t len = strlen(type);
+    for (const char *at = accept; *at != '\0'; at += strcspn(at, ",")) {
+        at += strspn(at, ", \t");
+        bool named =
+            strncasecmp(at, type, len) == 0 && strchr(";, \t", at[len]) != NULL;
+        int weight = named ? range_weight(at + len) : 0;
+        best = weight > best ? weight : best;
+    }
+    return best;
+}
+
 const char *http_reason(int status)
 {
     static const struct {

@@ -83,6 +83,13 @@ int http_query(const struct http *h,
                char *value,
                size_t size);
 
+/*
+ * The weight, in thousandths, that the value of an Accept field gives a type of
+ * content which it names (RFC 9110, 12.4.2); 0: it does not name the type,
+ * which a wildcard does not do.
+ */
+int http_weight(const char *accept, const char *type);
+
 /* "Not Found"; DDP_WRONG for a status that is never used. */
 const char *http_reason(int status);
 

@@ -24,11 +24,15 @@ static int put_text(struct httpd_answer *a, int status, const char *text)
     return buf_put(&a->body, text, strlen(text));
 }
 
+static const char *accepted(const struct http *request)
+{
+    return request->n_fields > 0 ? request->fields[0].value : "";
+}
+
 /* A browser names HTML in its Accept; curl takes anything. */
 static int show_root(const struct http *request, struct httpd_answer *a)
 {
-    const char *accept = request->n_fields > 0 ? request->fields[0].value : "";
-    if (strcasestr(accept, "text/html") == NULL)
+    if (strcasestr(accepted(request), "text/html") == NULL)
         return put_text(a, 200, HELP);
     a->type = PAGE_TYPE;
     a->more = page_headers;
@@ -60,6 +64,20 @@ static int show_status(const struct http_routes_view *v,
     return make_document(v, &a->body, has_run > 0 ? run : NULL);
 }
 
+static int show_metrics(const struct http_routes_view *v,
+                        const struct http *request,
+                        struct httpd_answer *a)
+{
+    int open = http_weight(accepted(request), "application/openmetrics-text");
+    bool openmetrics =
+        open > 0 && open >= http_weight(accepted(request), "text/plain");
+    a->type = openmetrics
+                  ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                  : "text/plain; version=0.0.4; charset=utf-8";
+    return status_metrics(&a->body, v->rdzv, &v->daemon, v->when.now_us,
+                          openmetrics);
+}
+
 int http_routes_answer(const struct http_routes_view *v,
                        const struct http *request,
                        bool trusted,
@@ -81,10 +99,8 @@ int http_routes_answer(const struct http_routes_view *v,
                         "with --token_file, in a browser by ddpctl page\n");
     if (a->busy && (metrics || strcmp(path, "/status") == 0))
         return -1;
-    if (metrics) {
-        a->type = "text/plain; version=0.0.4; charset=utf-8";
-        return status_metrics(&a->body, v->rdzv, &v->daemon, v->when.now_us);
-    }
+    if (metrics)
+        return show_metrics(v, request, a);
     if (strcmp(path, "/status") == 0)
         return show_status(v, request, a);
     if (strcmp(path, "/events") == 0) {

@@ -1,7 +1,8 @@
 /*
- * GET /metrics: Prometheus' text format, version 0.0.4. Each metric is a row of
- * metrics.def; its lines stand together behind its HELP and TYPE. Runs that
- * have ended are counted and have no lines of their own.
+ * GET /metrics: Prometheus' text format, version 0.0.4, or OpenMetrics 1.0, in
+ * which a counter is declared without "_total" and the text has an end. Each
+ * metric is a row of metrics.def; its lines stand together behind its HELP and
+ * TYPE. Runs that have ended are counted and have no lines of their own.
  *
  * Failure modes: as in status.c.
  */
@@ -34,6 +35,7 @@ static const struct {
 struct metrics_writer {
     struct buf *out;
     bool full;
+    bool openmetrics;
     enum metric metric;
 };
 
@@ -52,9 +54,14 @@ put(struct metrics_writer *w, const char *fmt, ...)
 /* All lines of one metric stand together, behind these two. */
 static void head(struct metrics_writer *w, enum metric metric)
 {
+    static const char total[] = "_total";
+    bool counter = strcmp(rows[metric].type, "counter") == 0;
+    int len = (int)strlen(rows[metric].name);
+    if (w->openmetrics && counter)
+        len -= (int)sizeof(total) - 1;
     w->metric = metric;
-    put(w, "# HELP %s %s\n", rows[metric].name, rows[metric].help);
-    put(w, "# TYPE %s %s\n", rows[metric].name, rows[metric].type);
+    put(w, "# HELP %.*s %s\n", len, rows[metric].name, rows[metric].help);
+    put(w, "# TYPE %.*s %s\n", len, rows[metric].name, rows[metric].type);
 }
 
 /* A label's value: quote and newline are escaped, as the format wants it; what
@@ -145,7 +152,7 @@ static void write_http(struct metrics_writer *w, const struct status_counts *c)
 static void write_traffic(struct metrics_writer *w,
                           const struct status_counts *c)
 {
-    only(w, METRIC_connections_total, c->accepted);
+    only(w, METRIC_connections_accepted_total, c->accepted);
     write_rejected(w, c);
     only(w, METRIC_broken_total, c->broken);
     only(w, METRIC_messages_received_total, c->conn.messages_in);
@@ -189,7 +196,7 @@ static void write_total(struct metrics_writer *w, const struct status_total *t)
     only(w, METRIC_rejoins_total, t->rejoins);
     only(w, METRIC_refusals_total, t->refusals);
     only(w, METRIC_rounds_sealed_total, t->rounds);
-    only(w, METRIC_rounds_rebuilt_total, t->rebuilt);
+    only(w, METRIC_rounds_inherited_total, t->inherited);
     only(w, METRIC_takeovers_total, t->takeovers);
     only(w, METRIC_failures_total, t->failures);
     only(w, METRIC_restarts_charged_total, t->restarts);
@@ -307,8 +314,26 @@ static void write_goodput(struct metrics_writer *w,
                live->more[i].goodput.repeated_steps);
 }
 
+/* Of an inherited round ranks are not known at first. */
+static void write_laggard(struct metrics_writer *w,
+                          const struct live_runs *live,
+                          const struct rdzv *r,
+                          int i,
+                          const struct status_laggard *l)
+{
+    if (l->rank < 0)
+        return;
+    put(w, "%s{run=\"", rows[w->metric].name);
+    put_value(w, live->runs[i].id);
+    put(w, "\",node=\"");
+    put_value(w, status_node_name(r, l->node));
+    put(w, "\",rank=\"%" PRId64 "\"} ", l->rank);
+    put_fraction(w, l->permille / 1000.0);
+}
+
 /* A run whose workers tell no steps has no lines of these. */
 static void write_progress(struct metrics_writer *w,
+                           const struct rdzv *r,
                            const struct live_runs *live)
 {
     head(w, METRIC_run_step);
@@ -322,6 +347,14 @@ static void write_progress(struct metrics_writer *w,
         put_labels(w, "run", live->runs[i].id);
         put_seconds(w, live->more[i].progress.micro);
     }
+    head(w, METRIC_run_mirrored_step);
+    for (int i = 0; i < live->n; i++)
+        if (live->more[i].progress.keeps)
+            sample(w, "run", live->runs[i].id, live->more[i].progress.mirrored);
+    head(w, METRIC_run_slow_rank_ratio);
+    for (int i = 0; i < live->n; i++)
+        for (int k = 0; k < live->more[i].progress.n_laggards; k++)
+            write_laggard(w, live, r, i, &live->more[i].progress.laggards[k]);
 }
 
 static void
@@ -357,9 +390,10 @@ write_runs(struct metrics_writer *w, const struct status_run *runs, int n)
 int status_metrics(struct buf *out,
                    const struct rdzv *r,
                    const struct status_daemon *d,
-                   int64_t now_us)
+                   int64_t now_us,
+                   bool openmetrics)
 {
-    struct metrics_writer w = {.out = out};
+    struct metrics_writer w = {.out = out, .openmetrics = openmetrics};
     struct status_total total;
     struct live_runs live;
     int rc = find_live(r, d->accounts, now_us, &live);
@@ -369,7 +403,9 @@ int status_metrics(struct buf *out,
         write_total(&w, &total);
         write_runs(&w, live.runs, live.n);
         write_goodput(&w, &live);
-        write_progress(&w, &live);
+        write_progress(&w, r, &live);
+        if (openmetrics)
+            put(&w, "# EOF\n");
     }
     free_live(&live);
     return w.full ? -1 : rc;

@@ -90,11 +90,11 @@ static void write_waiting(struct json *j, const struct status_run *run)
     json_close(j, '}');
 }
 
-static void write_office(struct json *j, const struct status_office *o)
+static void write_authority(struct json *j, const struct status_authority *o)
 {
     json_open(j, "authority", '{');
-    json_int(j, "term", o->epoch);
-    json_bool(j, "in_office", o->held);
+    json_int(j, "term", o->term);
+    json_bool(j, "leads", o->leads);
     json_bool(j, "may_act", o->may_act);
     json_int(j, "voters", o->voters);
     json_int(j, "here", o->here);
@@ -158,11 +158,49 @@ static void write_timeline(struct json *j,
     json_int(j, "timeline_left_out", left_out + first);
 }
 
+/* What is lost with a node: the steps since the newest one on two nodes. */
+static void write_mirrored(struct json *j, const struct status_progress *p)
+{
+    if (!p->keeps)
+        return;
+    json_int(j, "mirrored", p->mirrored);
+    if (p->mirrored >= 0)
+        json_int(j, "mirrored_behind",
+                 p->least > p->mirrored ? p->least - p->mirrored : 0);
+}
+
 /* A node that has gone since it was looked at has no name any more. */
+static void write_laggards(struct json *j,
+                           const struct rdzv *r,
+                           int run,
+                           const struct status_progress *p,
+                           int64_t now_us)
+{
+    if (p->n_laggards == 0)
+        return;
+    json_open(j, "slow", '[');
+    for (int i = 0; i < p->n_laggards; i++) {
+        const struct status_laggard *l = &p->laggards[i];
+        if (status_place_run(r, l->node) != run)
+            continue;
+        json_open(j, NULL, '{');
+        if (l->rank >= 0)
+            json_int(j, "rank", l->rank);
+        json_text(j, "node", status_node_name(r, l->node));
+        json_int(j, "local_rank", l->local_rank);
+        json_int(j, "slower_permille", l->permille);
+        json_micros(j, "part_s", l->part_us);
+        json_seconds(j, "since_s", now_us - l->since_us);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
 static void write_progress(struct json *j,
                            const struct rdzv *r,
                            int run,
-                           const struct status_progress *p)
+                           const struct status_progress *p,
+                           int64_t now_us)
 {
     if (!p->known)
         return;
@@ -170,6 +208,8 @@ static void write_progress(struct json *j,
     json_int(j, "step", p->least);
     json_int(j, "step_max", p->most);
     json_micros(j, "steps_per_s", p->micro);
+    write_mirrored(j, p);
+    write_laggards(j, r, run, p, now_us);
     json_open(j, "slowest", '[');
     for (int i = 0; i < p->n_slow; i++) {
         const struct status_slow *slow = &p->slow[i];
@@ -222,6 +262,17 @@ void status_write_node(struct json *j, const struct status_node *n)
     json_close(j, '}');
 }
 
+static void write_stands(struct json *j, const struct status_run *run)
+{
+    if (run->stands.node[0] == '\0')
+        return;
+    json_open(j, "stands", '{');
+    json_text(j, "node", run->stands.node);
+    json_text(j, "text", run->stands.text);
+    json_seconds(j, "age_s", run->stands.age_us);
+    json_close(j, '}');
+}
+
 /*
  * Only its first digits, which tell it from others. Whoever bears the whole of
  * it, in a join, is believed to be a member: that the run has ended, for
@@ -255,8 +306,9 @@ void status_write_run(struct json *j, const struct status_run *run)
     json_int(j, "restarts_in_window", run->restarts_counting);
     json_seconds(j, "uptime_s", run->uptime_us);
     json_seconds(j, "round_uptime_s", run->round_uptime_us);
-    write_office(j, &run->office);
+    write_authority(j, &run->authority);
     write_waiting(j, run);
+    write_stands(j, run);
     write_failure(j, &run->last);
     write_end(j, run);
 }
@@ -271,5 +323,5 @@ void status_write_history(struct json *j,
 {
     account_json(j, account, when->now_us);
     write_timeline(j, account, when, rounds_max);
-    write_progress(j, r, run, progress);
+    write_progress(j, r, run, progress, when->now_us);
 }

@@ -58,10 +58,12 @@ struct status_when {
     int64_t now_us, unix_us;
 };
 
-/* Appends to `out`; -1 if that is full or there is no memory. */
+/* Appends to `out`, as Prometheus' text or as OpenMetrics; -1 if that is full
+ * or there is no memory. */
 int status_metrics(struct buf *out,
                    const struct rdzv *r,
                    const struct status_daemon *d,
-                   int64_t now_us);
+                   int64_t now_us,
+                   bool openmetrics);
 
 #endif

@@ -64,14 +64,22 @@ static void map_v4(const void *four, struct number *out)
     memcpy(out->byte + 12, four, 4);
 }
 
-/* False: it is no address. *v4: it is an IPv4 address. */
+/* False: it is no address. *v4: it is an IPv4 address. A scope is no part of
+ * it.
+ */
 static bool read_addr(const char *text, struct number *out, bool *v4)
 {
+    char addr[ADDR_TEXT_MAX];
     struct in_addr four;
-    *v4 = inet_pton(AF_INET, text, &four) == 1;
+    size_t len = strcspn(text, "%");
+    if (len >= sizeof(addr))
+        return false;
+    memcpy(addr, text, len);
+    addr[len] = '\0';
+    *v4 = inet_pton(AF_INET, addr, &four) == 1;
     if (*v4)
         map_v4(&four, out);
-    return *v4 || inet_pton(AF_INET6, text, out->byte) == 1;
+    return *v4 || inet_pton(AF_INET6, addr, out->byte) == 1;
 }
 
 static bool read_bits(const char *text, int max, int *bits)
@@ -184,7 +192,6 @@ bool allow_has(struct allow *a, const struct sockaddr *sa)
     struct number n;
     bool v4;
     addr_text(sa, text);
-    text[strcspn(text, "%")] = '\0'; /* the scope is no part of the address */
     if (!read_addr(text, &n, &v4))
         return false;
     if (!a->sorted && a->n_addrs > 0)

@@ -27,7 +27,7 @@ static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *out)
     struct conn *c = conn_of(h->data);
     /* One for all connections: libuv reads right after on_alloc and calls
      * on_read right after that. */
-    static _Thread_local uint8_t sealed[PIECE_LEN];
+    static uint8_t sealed[PIECE_LEN];
     uint8_t *room = c->key != NULL ? sealed : buf_reserve(&c->in, PIECE_LEN);
     *out = uv_buf_init((char *)room, room == NULL ? 0 : PIECE_LEN);
 }
@@ -43,7 +43,7 @@ static void turn_away(struct conn *c, const char *why)
 static void require_token(struct conn *c)
 {
     struct msg m = {.kind = MSG_KIND_refused, .refused.code = DDP_E_CONFIG};
-    static _Thread_local char json[MSG_JSON_MAX]; /* large for a stack */
+    static char json[MSG_JSON_MAX]; /* large for a stack */
     msg_set(m.refused.text, TOKEN_REQUIRED ": give --rdzv_token_file");
     int len = msg_encode(&m, json, sizeof(json));
     ddp_assert(len > 0);
@@ -79,8 +79,8 @@ static bool is_unproved(const struct conn *c)
 
 static bool may_say(const struct conn *c, const struct msg *m)
 {
-    return !is_unproved(c) || (m->kind == MSG_KIND_farewell &&
-                               farewell_is_genuine(&m->farewell, c->key));
+    return !is_unproved(c) || (m->kind == MSG_KIND_vote && m->vote.last &&
+                               farewell_is_genuine(&m->vote, c->key));
 }
 
 /* What came is no message. */

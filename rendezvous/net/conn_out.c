@@ -221,7 +221,7 @@ void conn_send_json(struct conn *c, const char *json, size_t len)
 
 void conn_send(struct conn *c, const struct msg *m)
 {
-    static _Thread_local char json[MSG_JSON_MAX]; /* large for a stack */
+    static char json[MSG_JSON_MAX]; /* large for a stack */
     int len = msg_encode(m, json, sizeof(json));
     ddp_assert(len > 0);
     conn_send_json(c, json, (size_t)len);

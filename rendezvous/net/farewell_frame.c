@@ -7,20 +7,20 @@
 #define JSON_MAX 4000
 #define HEAD_LEN 4u
 
-_Static_assert(sizeof(((struct msg_farewell *)0)->mac) == TLS_MAC_LEN + 1,
+_Static_assert(sizeof(((struct msg_vote *)0)->mac) == TLS_MAC_LEN + 1,
                "messages.def");
 
 /* What the proof is about: all that is said, by the one codec. The length, or
  * -1.
  */
-static int encode(const struct msg_farewell *f, const char *mac, char *json)
+static int encode(const struct msg_vote *f, const char *mac, char *json)
 {
-    struct msg m = {.kind = MSG_KIND_farewell, .farewell = *f};
-    msg_set(m.farewell.mac, mac);
+    struct msg m = {.kind = MSG_KIND_vote, .vote = *f};
+    msg_set(m.vote.mac, mac);
     return msg_encode(&m, json, JSON_MAX);
 }
 
-size_t farewell_frame(const struct msg_farewell *f,
+size_t farewell_frame(const struct msg_vote *f,
                       const struct tls_key *key,
                       uint8_t *out,
                       size_t cap)
@@ -42,8 +42,7 @@ size_t farewell_frame(const struct msg_farewell *f,
     return size;
 }
 
-bool farewell_is_genuine(const struct msg_farewell *f,
-                         const struct tls_key *key)
+bool farewell_is_genuine(const struct msg_vote *f, const struct tls_key *key)
 {
     char json[JSON_MAX];
     int len = encode(f, "", json);

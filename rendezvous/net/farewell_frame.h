@@ -16,13 +16,12 @@
 
 /* Writes hello and frame into `out`; `key` NULL: without a proof. Returns the
  * length; 0: it is more than `cap`, or OpenSSL fails. */
-size_t farewell_frame(const struct msg_farewell *f,
+size_t farewell_frame(const struct msg_vote *f,
                       const struct tls_key *key,
                       uint8_t *out,
                       size_t cap);
 
 /* Whether who made it had the token of `key`, or the second one. */
-bool farewell_is_genuine(const struct msg_farewell *f,
-                         const struct tls_key *key);
+bool farewell_is_genuine(const struct msg_vote *f, const struct tls_key *key);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "rendezvous/proto/exits.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,6 +137,54 @@ void exits_filter(const struct exits *e,
     for (int i = 0; i < e->n; i++)
         if ((e->runs[i].how == how) != not_so)
             out->runs[out->n++] = e->runs[i];
+}
+
+/* -- counts ---------------------------------------------------------------- */
+
+static int64_t *count_of(struct exits_counts *c, int64_t signal)
+{
+    if (signal == 0)
+        return &c->by_code;
+    if (signal == SIGTERM)
+        return &c->by_term;
+    return signal == SIGKILL ? &c->by_kill : &c->by_signal;
+}
+
+void exits_count(struct exits_counts *c, int64_t signal)
+{
+    *count_of(c, signal) += 1;
+}
+
+void exits_uncount(struct exits_counts *c, int64_t signal)
+{
+    int64_t *count = count_of(c, signal);
+    if (*count > 0)
+        *count -= 1;
+}
+
+static unsigned told(int64_t count)
+{
+    ddp_assert(count >= 0);
+    return (unsigned)(count < RANK_MAX ? count : RANK_MAX);
+}
+
+void exits_print_counts(const struct exits_counts *c,
+                        char text[EXITS_COUNTS_MAX + 1])
+{
+    (void)snprintf(text, EXITS_COUNTS_MAX + 1, /* fits */
+                   "%u %u %u %u", told(c->by_term), told(c->by_kill),
+                   told(c->by_signal), told(c->by_code));
+}
+
+void exits_add_counts(struct exits_counts *c, const char *text)
+{
+    int64_t *all[] = {&c->by_term, &c->by_kill, &c->by_signal, &c->by_code};
+    for (int i = 0; i < 4; i++) {
+        int64_t n;
+        if ((i > 0 && !take_char(&text, ' ')) || !take_number(&text, &n))
+            return;
+        *all[i] += n;
+    }
 }
 
 /* -- several nodes --------------------------------------------------------- */

@@ -15,7 +15,7 @@
  *     @0 node-a 0-3=-15 @4 node-b 0=77
  *
  * Runs that do not fit are left out, the highest ranks first; the counts beside
- * the list (by_term and so on) tell how many there were. Pure. A peer's text is
+ * them tell how many there were. Pure. A peer's text is
  * parsed and printed anew, and never passed on as it came.
  */
 #ifndef RENDEZVOUS_PROTO_EXITS_H
@@ -25,10 +25,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXITS_RUNS      48
-#define EXITS_TEXT_MAX  720  /* ready.ends of messages.def */
-#define EXITS_LIST_MAX  2000 /* end.ends and end.stopped */
-#define EXITS_LOCAL_MAX 4095 /* the largest local rank; join.nproc */
+#define EXITS_RUNS       48
+#define EXITS_TEXT_MAX   720  /* ready.ends of messages.def */
+#define EXITS_LIST_MAX   2000 /* end.ends and end.stopped */
+#define EXITS_LOCAL_MAX  4095 /* the largest local rank; join.nproc */
+#define EXITS_COUNTS_MAX 43   /* ready.counts and end.counts */
 
 /* Instead of -SIGKILL: the launcher killed a worker that was asked to stop, and
  * did not do so in time. No signal has this number. */
@@ -44,6 +45,25 @@ struct exits {
     int n;
     struct exits_run runs[EXITS_RUNS + 1]; /* one is free between two calls */
 };
+
+/* How many workers ended badly, and how. */
+struct exits_counts {
+    int64_t by_term, by_kill, by_signal; /* another signal than these two */
+    int64_t by_code;
+};
+
+/* One more; `signal` is 0 if it exited. */
+void exits_count(struct exits_counts *c, int64_t signal);
+
+/* One less, if there is one. */
+void exits_uncount(struct exits_counts *c, int64_t signal);
+
+/* Each number as far as it can be told: 409,600,000 at most. */
+void exits_print_counts(const struct exits_counts *c,
+                        char text[EXITS_COUNTS_MAX + 1]);
+
+/* Adds what exits_print_counts wrote, up to the first that is not so. */
+void exits_add_counts(struct exits_counts *c, const char *text);
 
 /* Adds a worker. Each is added once, in any order. */
 void exits_add(struct exits *e, int local_rank, int how);

@@ -16,7 +16,8 @@
 
 enum field_type {
     FIELD_STR,
-    FIELD_INT
+    FIELD_INT,
+    FIELD_TERM /* a text, as term_print has it */
 };
 
 struct field {
@@ -34,11 +35,14 @@ struct field {
     {#field, FIELD_STR, offsetof(struct msg_##name, field), longest + 1, 0, 0, needed},
 #define MSG_INT(name, field, min, max, needed, text) \
     {#field, FIELD_INT, offsetof(struct msg_##name, field), 0, min, max, needed},
+#define MSG_TERM(name, field, needed, text) \
+    {#field, FIELD_TERM, offsetof(struct msg_##name, field), 0, needed, 0, needed},
 #define MSG_END(name) };
 #include "rendezvous/proto/messages.def"
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
 
 struct kind {
@@ -53,11 +57,13 @@ static const struct kind kinds[] = {
     {#name, MSG_##sender, name##_fields, sizeof(name##_fields) / sizeof(name##_fields[0])},
 #define MSG_STR(name, field, longest, needed, text)
 #define MSG_INT(name, field, min, max, needed, text)
+#define MSG_TERM(name, field, needed, text)
 #define MSG_END(name)
 #include "rendezvous/proto/messages.def"
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
 };
 #define MSG_BEGIN(name, sender, meaning)                                       \
@@ -65,11 +71,13 @@ static const struct kind kinds[] = {
                    "take_fields keeps a bit for each");
 #define MSG_STR(name, field, longest, needed, text)
 #define MSG_INT(name, field, min, max, needed, text)
+#define MSG_TERM(name, field, needed, text)
 #define MSG_END(name)
 #include "rendezvous/proto/messages.def"
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
 /* clang-format on */
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == MSG_KIND_COUNT,
@@ -81,10 +89,11 @@ const char *msg_name(enum msg_kind kind)
     return kinds[kind].name;
 }
 
-enum msg_sender msg_sender(enum msg_kind kind)
+bool msg_is_from(enum msg_kind kind, enum msg_sender sender)
 {
-    ddp_assert(kind < MSG_KIND_COUNT);
-    return kinds[kind].sender;
+    ddp_assert(kind < MSG_KIND_COUNT && sender != MSG_BOTH);
+    return kinds[kind].sender == sender ||
+           (kinds[kind].sender == MSG_BOTH && sender != MSG_CTL);
 }
 
 /* The body of a message starts where its union does, whatever its kind. */
@@ -127,6 +136,20 @@ static int take_int(const struct field *f,
     return 0;
 }
 
+/* One that is needed counts from 1. */
+static int take_term(const struct field *f,
+                     const cJSON *item,
+                     uint8_t *at,
+                     struct ddp_err *err)
+{
+    struct term t;
+    if (!cJSON_IsString(item) || !term_parse(&t, item->valuestring) ||
+        t.count < f->min)
+        return ddp_err_set(err, DDP_E_PROTO, "%s is not a term", f->name);
+    memcpy(at, &t, sizeof(t));
+    return 0;
+}
+
 /* The only member of that name; a second one is an error, not a choice. */
 static int find_only(const cJSON *obj,
                      const char *name,
@@ -154,6 +177,8 @@ static int take_value(const struct field *f,
         return take_str(f, item, base + f->offset, err);
     case FIELD_INT:
         return take_int(f, item, base + f->offset, err);
+    case FIELD_TERM:
+        return take_term(f, item, base + f->offset, err);
     }
     DDP_WRONG("field type");
 }
@@ -311,14 +336,28 @@ static void put_name(struct writer *w, const char *name)
     put(w, "\":", 2);
 }
 
+static bool is_zero(const struct field *f, const uint8_t *at)
+{
+    struct term t;
+    int64_t v;
+    switch (f->type) {
+    case FIELD_STR:
+        return *at == '\0';
+    case FIELD_INT:
+        memcpy(&v, at, sizeof(v));
+        return v == 0;
+    case FIELD_TERM:
+        memcpy(&t, at, sizeof(t));
+        return t.count == 0 && t.id[0] == '\0';
+    }
+    DDP_WRONG("field type");
+}
+
 static void
 put_field(struct writer *w, const struct field *f, const uint8_t *base)
 {
     const uint8_t *at = base + f->offset;
-    int64_t v = 0;
-    if (f->type == FIELD_INT)
-        memcpy(&v, at, sizeof(v));
-    if (!f->needed && (f->type == FIELD_STR ? *at == '\0' : v == 0))
+    if (!f->needed && is_zero(f, at))
         return; /* what is left out decodes as this */
     put(w, ",", 1);
     put_name(w, f->name);
@@ -328,8 +367,18 @@ put_field(struct writer *w, const struct field *f, const uint8_t *base)
         return;
     case FIELD_INT: {
         char num[24];
+        int64_t v;
+        memcpy(&v, at, sizeof(v));
         int n = snprintf(num, sizeof(num), "%lld", (long long)v);
         put(w, num, (size_t)n);
+        return;
+    }
+    case FIELD_TERM: {
+        struct term t;
+        char text[TERM_TEXT_SIZE];
+        memcpy(&t, at, sizeof(t));
+        term_print(&t, text);
+        put_text(w, text);
         return;
     }
     }

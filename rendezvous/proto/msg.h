@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "rendezvous/base/err.h"
+#include "rendezvous/proto/term.h"
 
 #define MSG_VERSION 2
 
@@ -24,11 +25,13 @@ enum msg_state {
     MSG_STATE_READY,   /* they are dead */
 };
 
-/* Whether workers have time, and what for (stop.graceful): nothing failed. */
+/* Whether workers have time, and what for (stop.graceful). */
 enum msg_graceful {
     MSG_AT_ONCE,
-    MSG_SCALE_UP,   /* nodes join */
-    MSG_SCALE_DOWN, /* a node leaves */
+    MSG_SCALE_UP,    /* nothing failed: nodes join */
+    MSG_SCALE_DOWN,  /* nothing failed: a node leaves */
+    MSG_AFTER_DEATH, /* at once: a signal killed a worker, or one hangs. Only
+                        in a message: a round has MSG_AT_ONCE then */
 };
 
 /* What a node waits for (waiting.what_for). */
@@ -45,6 +48,23 @@ enum msg_verb {
     MSG_ORDER_END,   /* the run is to end on all its nodes */
     MSG_ORDER_GO_ON, /* the nodes that are missing are dead: the server is to go
                         on with those it has */
+    MSG_ORDER_STACKS, /* a worker's stacks are to be shown */
+};
+
+/* What is known of a worker that failed (failed.how, end.how). */
+enum msg_failed_how {
+    MSG_FAILED_ENDED,
+    MSG_FAILED_HUNG,     /* it is alive, but makes no progress */
+    MSG_FAILED_OOM,      /* memory ran out, and the kernel killed it */
+    MSG_FAILED_FOR_GOOD, /* starting it again is useless */
+};
+
+/* Who goes, and why (leave.what). */
+enum msg_leave_what {
+    MSG_LEAVE_NODE,  /* this node */
+    MSG_LEAVE_ALL,   /* the run ends on every node */
+    MSG_LEAVE_ASKS,  /* this node, if the run can go on without it */
+    MSG_LEAVE_ENDED, /* it knows that the run is over */
 };
 
 /* Voters of a round at most, and how many digits of an agent's id name one. */
@@ -72,7 +92,8 @@ void msg_set_name(char field[MSG_INSTANCE_LEN + 1], const char *instance);
 enum msg_sender {
     MSG_AGENT,
     MSG_SERVER,
-    MSG_CTL /* an operator: one order on a connection of its own */
+    MSG_CTL, /* an operator: one order on a connection of its own */
+    MSG_BOTH /* agents and servers */
 };
 
 /* One struct per message: struct msg_join, struct msg_beat, ... */
@@ -80,15 +101,18 @@ enum msg_sender {
 #define MSG_BEGIN(name, sender, meaning)             struct msg_##name {
 #define MSG_STR(name, field, longest, needed, text)      char field[longest + 1];
 #define MSG_INT(name, field, min, max, needed, text)     int64_t field;
+#define MSG_TERM(name, field, needed, text)              struct term field;
 #define MSG_END(name)                                };
 #include "rendezvous/proto/messages.def"
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
 
 #define MSG_STR(name, field, longest, needed, text)
 #define MSG_INT(name, field, min, max, needed, text)
+#define MSG_TERM(name, field, needed, text)
 #define MSG_END(name)
 
 /* MSG_KIND_join, MSG_KIND_beat, ... */
@@ -109,11 +133,12 @@ struct msg {
 };
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
 /* clang-format on */
 
 const char *msg_name(enum msg_kind kind);
-enum msg_sender msg_sender(enum msg_kind kind);
+bool msg_is_from(enum msg_kind kind, enum msg_sender sender); /* not BOTH */
 
 /*
  * Decodes one payload. Errors: DDP_E_PROTO, with what is wrong; `*out` is

@@ -1,11 +1,11 @@
 # Benches. Included by the Makefile, whose lists, flags and functions it uses.
 
-.PHONY: bench bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train \
+.PHONY: bench bench-start bench-rdzv bench-store bench-snapshot bench-python-snapshot bench-train \
 	bench-python bench-mpi
 
 BENCH_RDZV := $(addprefix $(B)/bench/rdzv/,load floor)
 $(BENCH_RDZV): $(B)/bench/rdzv/%: $$(call obj,tests/bench/rdzv/$$* \
-		$(TLS) rendezvous/proto/msg $$(addprefix rendezvous/base/,err mono buf \
+		$(TLS) rendezvous/proto/msg rendezvous/proto/term $$(addprefix rendezvous/base/,err mono buf \
 		json utf8))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -luv -lcjson -lm -ldl $(BENCH_RDZV_LIBS)
@@ -31,17 +31,24 @@ bench-snapshot: $(BENCH_SNAPSHOT)
 	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
 
 # DDPRUN_TORCH=PYTHON, BENCH_ARGS=LAYERS (GPT-2 has 12)
+bench-python-snapshot: export PYTHONPATH := python
+bench-python-snapshot: export DDPRUN_LIBDDP := $(CURDIR)/$(B)/libddp.so
+bench-python-snapshot: export PYTHON_EXEC := \
+	$(or $(DDPRUN_TORCH),$(CURDIR)/build-torch/bin/python)
 bench-python-snapshot: all
-	PYTHONPATH=python DDPRUN_LIBDDP=$(CURDIR)/$(B)/libddp.so \
-		PYTHON_EXEC=$(or $(DDPRUN_TORCH),$(CURDIR)/build-torch/bin/python) \
-		$(B)/ddprun --standalone --snapshot_memory=50% \
+	$(B)/ddprun --standalone --snapshot_memory=50% \
 		tests/bench/snapshot/stall.py $(BENCH_ARGS)
+	tests/bench/snapshot/sharded $(B) $(BENCH_ARGS)
 
 # The parts have tables of their own with more rows; BENCH_ARGS=--markdown writes
 # them all as docs/performance-full.md, and of that docs/performance.md: two hours,
 # on a clean commit.
 bench: all $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 	tests/bench/run $(B) $(BENCH_ARGS)
+
+# BENCH_ARGS=--keep at a release
+bench-start: all
+	tests/bench/start $(B) $(BENCH_ARGS)
 
 # DDPRUN_TORCH=PYTHON, BENCH_ARGS='--turns=5 --cold', with the PATH of a Python that
 # has transformers as DDPRUN_FRAMEWORKS (build-frameworks/, of make check-frameworks)

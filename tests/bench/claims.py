@@ -91,15 +91,12 @@ def kill_table(shown, launcher):
 
 TEE = "4 x 200 MB of lines, tee'd into files and a console"
 STALL = "PyTorch, 1.5 GB of state: a step waits for its save"
-SURVIVE = "PyTorch DDP jobs that survive kill -9 of a worker"
 HOST3 = "the serving host killed, 2:3: the others' workers run again"
 HOST5 = "the serving host killed, 3:5: the others' workers run again"
 JOIN = "10,000 agents: first connect to last world"
 AUTO, SHARED_NOT = "ddprun --standby=auto", "torchrun, store not shared"
 
 CLAIMS = (
-    Claim("README.md", r"ddprun brought back (\d+),", median(SURVIVE)),
-    Claim("README.md", r"torchrun 2\.15 with its defaults (\d+)", median(SURVIVE, "torchrun 2")),
     Claim("README.md", r"within (\d+) ms of a kill", median(HOST5), at_most),
     Claim("README.md", r"at (ten) times torchrun's speed", ratio(TEE, "torchrun 2"), at_least),
     Claim("README.md", r"in (a tenth) of the time", kill_ratio("ddprun", AUTO), at_most),

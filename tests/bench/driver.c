@@ -6,14 +6,16 @@
  *
  *     life      start, stand idle, end by itself
  *     restart   one worker is killed, all start again
- *     node      the second launcher is killed with all below it but workers,
- *               the first one's workers start again
- *     silent    the same, but the second one is stopped, as its machine may be:
- *               its connections stay, nothing comes
+ *     node      all processes of the second launcher are killed that have its
+ *               name, as `pkill -9 NAME` does; the first one's workers start
+ *               again
+ *     silent    all of it but workers is stopped instead, as a machine without
+ *               power is: its connections stay, nothing comes
  *     host      as node, but of the first launcher, which serves the
- * rendezvous; late as well if one of the others ends mute      as silent, of
- * the first launcher grow      the last launcher comes later, all workers start
- * again orphans   the launcher is killed, all else should go too
+ *               rendezvous; late as well if one of the others ends
+ *     mute      as silent, of the first launcher
+ *     grow      the last launcher comes later, all workers start again
+ *     orphans   the launcher is killed, all else should go too
  *
  * WORKERS is their number in all. SETTLE_MS passes between the last worker's
  * start and what the trial does then. Everything is timed by this one process,
@@ -136,8 +138,32 @@ static void play_restart(struct stage *s, int workers)
         print_late("again_us");
 }
 
-/* The launcher numbered `victim` and all below it but workers get the signal.
- */
+static void name_of(pid_t pid, char name[32])
+{
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid); /* fits */
+    FILE *f = fopen(path, "r");
+    if (f == NULL || fgets(name, 32, f) == NULL)
+        name[0] = '\0'; /* it is gone */
+    if (f != NULL)
+        (void)fclose(f); /* nothing was written */
+}
+
+/* The processes below `pids[0]` that are called as it is; returns how many. */
+static int namesakes(pid_t pids[STAGE_TREE], int n)
+{
+    char first[32], name[32];
+    int kept = 1;
+    name_of(pids[0], first);
+    for (int i = 1; i < n; i++) {
+        name_of(pids[i], name);
+        if (strcmp(name, first) == 0)
+            pids[kept++] = pids[i];
+    }
+    return kept;
+}
+
+/* The launcher numbered `victim` is killed or stopped. */
 static void lose_node(struct stage *s, int workers, int victim, int signo)
 {
     static pid_t pids[STAGE_TREE];
@@ -147,6 +173,8 @@ static void lose_node(struct stage *s, int workers, int victim, int signo)
         stage_die(s, "this trial needs two launchers");
     (void)start_all(s, workers);
     int n = stage_tree(s, victim, pids);
+    if (signo == SIGKILL)
+        n = namesakes(pids, n);
     int64_t lost_ns = event_now();
     for (int i = 0; i < n; i++)
         (void)kill(pids[i], signo); /* ESRCH: its parent's death ended it */

@@ -1,13 +1,8 @@
-/* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/end */
-/* links: launcher/agent/candidates launcher/agent/search */
-/* links: rendezvous/base/signals_name */
+/* links: launcher/agent/{agent,session,work,state,tell,vote,end,candidates} */
+/* links: launcher/agent/search */
+/* links: rendezvous/base/{signals_name,err,mono,rng,json,utf8,buf} */
 /* links: tests/fuzz/gen rendezvous/core/note */
-/* links: rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/proto/exits */
-/* links: rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
+/* links: rendezvous/proto/{msg,term,exits} */
 /* libs: -lcjson -lm */
 /*
  * The agent's core against a hostile server and workers that end as they like.
@@ -32,10 +27,11 @@ struct play {
     int looks; /* at places below that number; 0: at none */
     bool alive[PROCS_MAX];
     int n_alive;
-    bool asked;   /* a SIGKILL is under way to all */
+    bool asked;   /* a SIGKILL is under way to all ... */
+    bool held;    /* ... and has no effect on one */
     bool spawned; /* by the step that runs */
     bool exited;
-    int64_t promised;     /* the count of the epoch that it obeys */
+    int64_t promised;     /* the count of the term that it obeys */
     char promised_in[33]; /* and the instance */
     struct gen_hints hints;
     char instance[33];
@@ -79,7 +75,7 @@ static void emit(void *ctx, const struct agent_action *a)
     case AGENT_RECORD:
         return;
     case AGENT_SEND:
-        ddp_assert(p->up && msg_sender(a->msg->kind) == MSG_AGENT);
+        ddp_assert(p->up && msg_is_from(a->msg->kind, MSG_AGENT));
         gen_check_sent(a->msg);
         if (a->msg->kind == MSG_KIND_beat)
             p->hints.seq = a->msg->beat.seq;
@@ -107,7 +103,7 @@ static void emit(void *ctx, const struct agent_action *a)
         return;
     }
     case AGENT_EXIT:
-        ddp_assert(p->n_alive == 0);
+        ddp_assert(p->n_alive == 0 || p->held);
         ddp_assert(a->verdict->status >= 0 && a->verdict->status <= 255);
         p->exited = true;
         return;
@@ -191,7 +187,6 @@ static void hear(struct play *p, struct fuzz_in *in)
 {
     static struct msg m;
     uint8_t kind = fuzz_u8(in);
-    p->hints.instance = p->instance;
     if (!gen_msg(in,
                  kind >= 240 ? gen_kind(MSG_AGENT, kind)
                              : gen_kind(MSG_SERVER, kind),
@@ -267,6 +262,10 @@ static void play(struct play *p, struct fuzz_in *in)
             step(p, (struct agent_event){.kind = AGENT_CHECKED,
                                          .fit = what / 8 == 29,
                                          .text = "unfit"});
+        } else if (what / 8 == 30 && p->asked && p->n_alive > 0) {
+            p->held = true;
+            step(p, (struct agent_event){.kind = AGENT_CHECKED,
+                                         .text = "SIGKILL has no effect"});
         } else if (what / 8 > 24)
             step(p, (struct agent_event){.kind = AGENT_SIGNAL,
                                          .signo = signals[what / 8 % 5]});
@@ -305,7 +304,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     conf.checks = conf.seed % 4 == 3;
     conf.endpoints = (int)(conf.seed / 16 % 4);
     conf.failure_us = (int64_t)(conf.seed / 4) * 100 * MONO_MS;
+    conf.death_us = conf.failure_us / 2;
     p = (struct play){.now_us = 1000 * MONO_S, .nproc = (int)join.join.nproc};
+    p.hints.instance = p.instance;
     agent_init(&p.agent, &conf);
     step(&p, (struct agent_event){.kind = AGENT_START});
     for (int i = 0; in.left > 0 && i < STEPS_MAX && !p.exited; i++)

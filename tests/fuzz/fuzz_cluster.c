@@ -1,7 +1,5 @@
 /* links: CLUSTER launcher/hw/cpus launcher/proc/procfs */
-/* links: rendezvous/base/opts rendezvous/base/opts_help */
-/* links: rendezvous/base/opts_complete rendezvous/base/err */
-/* links: rendezvous/base/mono rendezvous/base/log rendezvous/base/utf8 */
+/* links: rendezvous/base/{opts,opts_help,opts_complete,err,mono,log,utf8} */
 /* libs: -lcjson */
 /*
  * What a scheduler says: variables, a line each, up to an empty line; what is

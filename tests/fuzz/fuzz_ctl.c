@@ -1,11 +1,6 @@
-/* links: rendezvous/ctl/http rendezvous/ctl/document rendezvous/ctl/picture */
-/* links: rendezvous/ctl/line rendezvous/ctl/table rendezvous/ctl/facts */
-/* links: rendezvous/ctl/fields */
-/* links: rendezvous/ctl/text rendezvous/net/addr TLS */
-/* links: rendezvous/proto/frame rendezvous/base/opts rendezvous/base/err */
-/* links: rendezvous/base/buf rendezvous/base/mono rendezvous/base/log */
-/* links: rendezvous/base/dial rendezvous/base/signals_name */
-/* links: rendezvous/base/utf8 */
+/* links: rendezvous/ctl/{http,document,picture,line,table,facts,fields,text} */
+/* links: rendezvous/net/addr TLS rendezvous/proto/frame */
+/* links: rendezvous/base/{opts,err,buf,mono,log,dial,signals_name,utf8} */
 /* libs: -lcjson -ldl */
 /*
  * What a daemon, or whatever answers in its place, sends to ddpctl: the first

@@ -1,7 +1,6 @@
-/* links: launcher/front/orders launcher/front/marks rendezvous/base/buf */
-/* links: rendezvous/base/opts rendezvous/base/opts_help */
-/* links: rendezvous/base/opts_complete rendezvous/base/err */
-/* links: rendezvous/base/mono rendezvous/base/log rendezvous/base/utf8 */
+/* links: launcher/front/{orders,marks} */
+/* links: rendezvous/base/{buf,opts,opts_help,opts_complete,err,mono,log} */
+/* links: rendezvous/base/utf8 */
 /*
  * What comes to a proxy on its stdin: a first line, the words that it
  * announces, and orders; and what comes to a front end: output with marks in

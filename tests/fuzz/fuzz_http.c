@@ -1,5 +1,4 @@
-/* links: rendezvous/http/http rendezvous/base/json rendezvous/base/utf8 */
-/* links: rendezvous/base/buf rendezvous/base/err */
+/* links: rendezvous/http/http rendezvous/base/{json,utf8,buf,err} */
 /* libs: -lcjson */
 /*
  * The bytes of an HTTP request as they come from a peer. How they come (all at

@@ -1,6 +1,5 @@
-/* links: rendezvous/proto/frame rendezvous/proto/msg */
-/* links: rendezvous/base/buf rendezvous/base/err */
-/* links: rendezvous/base/json rendezvous/base/utf8 */
+/* links: rendezvous/proto/{frame,msg,term} */
+/* links: rendezvous/base/{buf,err,json,utf8} */
 /* libs: -lcjson -lm */
 /*
  * The bytes of a connection as they come from a peer: hello, frames, messages.

@@ -1,18 +1,10 @@
-/* links: launcher/conf/words launcher/conf/rdzv */
-/* links: launcher/conf/conf launcher/conf/output launcher/conf/meet */
-/* links: launcher/conf/argv launcher/conf/options launcher/conf/program */
-/* links: launcher/conf/place launcher/hw/cpus launcher/hw/topology */
-/* links: launcher/hw/nvml */
-/* links: launcher/hw/gpus launcher/hw/kfd */
-/* links: launcher/proc/signals rendezvous/base/signals_name */
-/* links: rendezvous/base/opts_complete */
+/* links: launcher/conf/{words,rdzv,conf,output,meet,argv,options,program} */
+/* links: launcher/conf/place launcher/hw/{cpus,topology,nvml,gpus,kfd} */
+/* links: launcher/proc/signals rendezvous/base/{signals_name,opts_complete} */
 /* libs: -lcjson -ldl */
-/* links: rendezvous/base/opts_help rendezvous/base/opts */
-/* links: rendezvous/base/err rendezvous/base/rng rendezvous/base/log */
-/* links: rendezvous/base/utf8 launcher/conf/from_cluster CLUSTER */
-/* links: launcher/conf/front launcher/conf/leave launcher/conf/linked */
-/* links: launcher/proc/procfs launcher/proc/memory launcher/proc/oom */
-/* links: rendezvous/base/mono */
+/* links: rendezvous/base/{opts_help,opts,err,rng,log,utf8,mono} */
+/* links: launcher/conf/{from_cluster,front,leave,linked} CLUSTER */
+/* links: launcher/proc/{procfs,memory,oom} */
 /*
  * A command line, a word a line; a line that begins with '@' is a variable of
  * the environment. What conf_init lets pass must be what conf.h promises; what

@@ -1,5 +1,5 @@
-/* links: launcher/mpi/space launcher/mpi/kvs launcher/mpi/mapping */
-/* links: rendezvous/proto/pmi rendezvous/base/err rendezvous/base/buf */
+/* links: launcher/mpi/{space,kvs,mapping} rendezvous/proto/pmi */
+/* links: rendezvous/base/{err,buf} */
 /* libs: -lm */
 /*
  * What workers say on their PMI sockets, in pieces, and what other nodes bring:

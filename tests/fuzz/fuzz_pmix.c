@@ -1,5 +1,5 @@
-/* links: launcher/mpi/pmix_frame launcher/mpi/pmix_nodes */
-/* links: launcher/mpi/mapping rendezvous/base/err rendezvous/base/buf */
+/* links: launcher/mpi/{pmix_frame,pmix_nodes,mapping} */
+/* links: rendezvous/base/{err,buf} */
 /*
  * What other nodes and a PMIx server say to a launcher. The first byte says
  * which: frames, that come out as they went in; or the lines of nodes, whose

@@ -1,6 +1,5 @@
-/* links: tests/fuzz/gen CORE rendezvous/proto/msg rendezvous/proto/exits */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
+/* links: tests/fuzz/gen CORE rendezvous/proto/{msg,exits,term} */
+/* links: rendezvous/base/{err,mono,rng,json,utf8,buf} */
 /* libs: -lcjson -lm */
 /*
  * The server's core against hostile agents: messages, closes and ticks of
@@ -40,7 +39,7 @@ static void emit(void *ctx, const struct rdzv_action *a)
     switch (a->kind) {
     case RDZV_SEND:
         ddp_assert(a->conn >= 0 && a->conn < CONNS && p->open[a->conn]);
-        ddp_assert(msg_sender(a->msg->kind) == MSG_SERVER);
+        ddp_assert(msg_is_from(a->msg->kind, MSG_SERVER));
         gen_check_sent(a->msg);
         if (a->msg->kind == MSG_KIND_world)
             watch_world(p, &a->msg->world);
@@ -85,7 +84,6 @@ static void say(struct play *p, struct fuzz_in *in)
     uint8_t who = fuzz_u8(in);
     int conn = who % CONNS;
     uint8_t kind = fuzz_u8(in);
-    p->hints.instance = p->instance;
     enum msg_sender sender = kind >= 240   ? MSG_SERVER
                              : kind >= 224 ? MSG_CTL
                                            : MSG_AGENT;
@@ -163,6 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     limits.embedded = size % 3 == 0;
     msg_set(limits.server, "0000000000000001");
     p = (struct play){.now_us = 1000 * MONO_S};
+    p.hints.instance = p.instance;
     p.r = rdzv_new(&limits, 1);
     for (int i = 0; in.left > 0 && i < STEPS_MAX; i++)
         play(&p, &in);

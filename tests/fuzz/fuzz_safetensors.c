@@ -1,8 +1,5 @@
-/* links: worker_rt/snapshot/safetensors rendezvous/base/buf */
-/* links: rendezvous/base/utf8 */
-/* links: rendezvous/base/err */
-/* links: rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 */
+/* links: worker_rt/snapshot/safetensors */
+/* links: rendezvous/base/{buf,utf8,err,rng,json} worker_rt/comm/reduce */
 /* libs: -lcjson */
 /*
  * The header of a safetensors file. The first two bytes are the length of the

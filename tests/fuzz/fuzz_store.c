@@ -1,6 +1,5 @@
-/* links: rendezvous/proto/c10d rendezvous/store/store */
-/* links: rendezvous/store/table rendezvous/store/wait */
-/* links: rendezvous/base/buf rendezvous/base/err rendezvous/base/siphash */
+/* links: rendezvous/proto/c10d rendezvous/store/{store,table,wait} */
+/* links: rendezvous/base/{buf,err,siphash} */
 /*
  * The c10d codec and what the store makes of it. The first byte says how the
  * rest is read: an even one, as the bytes of one connection, whole and in

@@ -59,7 +59,7 @@ static bool gen_id(uint8_t how, const char *field, char *text, size_t size)
     }
     if (strcmp(field, "agent") == 0)
         (void)snprintf(id, sizeof(id), "%016x%016x", how % 8u, how % 8u);
-    else if (ends_in(field, "epoch_id"))
+    else if (strcmp(field, "term_id") == 0)
         (void)snprintf(id, sizeof(id), "%016x", how % 4u);
     else
         return false;
@@ -96,6 +96,15 @@ static void gen_str(struct fuzz_in *in,
     msg_set_text(text, size, how == 0 ? "0" : word);
 }
 
+static void gen_term(struct fuzz_in *in,
+                     struct term *t,
+                     int64_t min,
+                     const struct gen_hints *hints)
+{
+    t->count = gen_int(in, "term", min, TERM_COUNT_MAX, hints);
+    gen_str(in, "term_id", t->id, sizeof(t->id), hints);
+}
+
 static void fill(struct fuzz_in *in,
                  enum msg_kind kind,
                  const struct gen_hints *hints,
@@ -108,11 +117,14 @@ static void fill(struct fuzz_in *in,
         gen_str(in, #field, m->name.field, sizeof(m->name.field), hints);
 #define MSG_INT(name, field, min, max, needed, meaning)                        \
         m->name.field = gen_int(in, #field, min, max, hints);
+#define MSG_TERM(name, field, needed, meaning)                                 \
+        gen_term(in, &m->name.field, needed, hints);
 #define MSG_END(name) return;
 #include "rendezvous/proto/messages.def"
 #undef MSG_BEGIN
 #undef MSG_STR
 #undef MSG_INT
+#undef MSG_TERM
 #undef MSG_END
     case MSG_KIND_COUNT:
         break;
@@ -147,7 +159,7 @@ enum msg_kind gen_kind(enum msg_sender sender, uint8_t byte)
     enum msg_kind kinds[MSG_KIND_COUNT];
     size_t n = 0;
     for (int k = 0; k < MSG_KIND_COUNT; k++)
-        if (msg_sender((enum msg_kind)k) == sender)
+        if (msg_is_from((enum msg_kind)k, sender))
             kinds[n++] = (enum msg_kind)k;
     return kinds[byte % n];
 }

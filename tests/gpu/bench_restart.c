@@ -20,13 +20,19 @@ struct loading {
     size_t n;
 };
 
+/* It is asked again for all tensors if another snapshot is tried. */
 static void *note_place(void *ctx, const struct ddp_tensor *t)
 {
     struct loading *l = ctx;
-    void *p = l->n < STATE_TENSORS ? malloc((size_t)ddp_tensor_len(t)) : NULL;
-    if (p == NULL)
+    if (l->n == STATE_TENSORS)
+        l->n = 0;
+    if (l->at[l->n] == NULL)
+        l->at[l->n] = malloc((size_t)ddp_tensor_len(t));
+    if (l->at[l->n] == NULL) {
+        fputs("no memory for a tensor\n", stderr);
         exit(1);
-    return l->at[l->n++] = p;
+    }
+    return l->at[l->n++];
 }
 
 /* All tensors are alike, so their order does not matter here. */
@@ -59,8 +65,10 @@ static void tell(const char *path, int mb, int64_t from)
 {
     double died_ms = 0;
     FILE *f = fopen(path, "re");
-    if (f == NULL || fscanf(f, "%lf", &died_ms) != 1)
+    if (f == NULL || fscanf(f, "%lf", &died_ms) != 1) {
+        fprintf(stderr, "%s does not say when rank 1 died\n", path);
         exit(1);
+    }
     (void)fclose(f); /* only read */
     printf("row|a worker is killed: the next step is done after (ms), state "
            "of %.4g GB|%.0f|\n",

@@ -6,6 +6,7 @@ usage: train.py TOTAL_EPOCHS SAVE_EVERY [--batch_size N]
 import argparse
 import hashlib
 import os
+import sys
 import time
 
 import torch
@@ -82,3 +83,7 @@ def main():
 
 
 main()
+# Threads of gloo that outlive the group abort Python while it takes itself down,
+# now and then ("terminate called without an active exception").
+sys.stdout.flush()
+os._exit(0)

@@ -1,12 +1,8 @@
-/* links: launcher/agent/agent launcher/agent/session launcher/agent/work */
-/* links: launcher/agent/state launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates launcher/agent/end launcher/agent/search */
-/* links: rendezvous/base/signals_name */
-/* links: rendezvous/core/note rendezvous/proto/msg rendezvous/proto/exits */
-/* links: rendezvous/base/err rendezvous/base/mono rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
+/* links: launcher/agent/{agent,session,work,state,tell,vote,candidates,end} */
+/* links: launcher/agent/search */
+/* links: rendezvous/base/{signals_name,err,mono,rng,json,utf8,buf} */
+/* links: rendezvous/core/note rendezvous/proto/{msg,exits,term} */
 #include "tests/lib/agent_hand.h"
-#include "tests/lib/suite.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -40,14 +36,24 @@ static void write_down(const char *fmt, ...)
     va_end(ap);
 }
 
+/* What tests call it: some kinds say several things. */
+static const char *name_of(const struct msg *m)
+{
+    if (m->kind == MSG_KIND_ready && m->ready.done)
+        return "done";
+    if (m->kind == MSG_KIND_leave && m->leave.what == MSG_LEAVE_ENDED)
+        return "bye";
+    return msg_name(m->kind);
+}
+
 static void on_send(const struct msg *m)
 {
     last = *m;
     if (m->kind == MSG_KIND_join)
         joined = *m;
-    if (m->kind == MSG_KIND_voted)
+    if (m->kind == MSG_KIND_vote)
         voted = *m;
-    write_down("send:%s ", msg_name(m->kind));
+    write_down("send:%s ", name_of(m));
 }
 
 static void on_look(const struct agent_action *a)
@@ -232,10 +238,12 @@ void signal_comes(int signo)
 /* -- worlds ---------------------------------------------------------------- */
 
 /* Two workers, heartbeat 1 s, so a beat each 200 ms and leases of 800 ms. */
-static void setup(void)
+void agent_hand_setup(void)
 {
-    struct agent_conf conf = {
-        .shutdown_us = 500 * MONO_MS, .failure_us = 200 * MONO_MS, .seed = 1};
+    struct agent_conf conf = {.shutdown_us = 500 * MONO_MS,
+                              .failure_us = 200 * MONO_MS,
+                              .death_us = 200 * MONO_MS,
+                              .seed = 1};
     conf.join = (struct msg_join){.nproc = 2,
                                   .heartbeat_ms = 1000,
                                   .reconnect_ms = 20000,
@@ -285,20 +293,16 @@ void worker_hangs(int local, int64_t silent_us)
 
 void worker_aborts(int local, int code)
 {
-    step((struct agent_event){.kind = AGENT_WORKER_ABORTED,
+    step((struct agent_event){.kind = AGENT_WORKER_FAILED,
                               .worker = {.local_rank = local,
                                          .pid = 100 + local,
                                          .code = code,
                                          .text = "MPI_Abort"}});
 }
 
-int agent_hand_run(const char *suite_name, void (*add)(TCase *t))
+void worker_dies(int local, int signo)
 {
-    Suite *suite = suite_create(suite_name);
-    TCase *tcase = tcase_create(suite_name);
-    tcase_set_tags(tcase, "fast");
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    add(tcase);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite);
+    step((struct agent_event){
+        .kind = AGENT_WORKER_FAILED,
+        .worker = {.local_rank = local, .pid = 100 + local, .signal = signo}});
 }

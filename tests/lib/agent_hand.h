@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "launcher/agent/agent.h"
+#include "tests/lib/suite.h"
 
 extern struct agent agent;
 extern int64_t now_us;
@@ -54,6 +55,7 @@ void worker_exits(int local, int code, int signo);
 void both_die(int signo);
 void worker_hangs(int local, int64_t silent_us);
 void worker_aborts(int local, int code);
+void worker_dies(int local, int signo); /* it begins to end */
 
 /* -- worlds ---------------------------------------------------------------- */
 
@@ -61,9 +63,10 @@ void worker_aborts(int local, int code);
 void start(void);
 void run(void);
 
-/* Runs the tests that `add` adds, each with a fresh agent of two workers, a
- * heartbeat of 1 s, a grace of 500 ms, and one of 200 ms after a failure;
- * returns what main does. */
-int agent_hand_run(const char *suite, void (*add)(TCase *t));
+/* A program of tests, each with a fresh agent of two workers, a heartbeat of
+ * 1 s, a grace of 500 ms, and one of 200 ms after a failure. */
+#define AGENT_SUITE(name)                                                      \
+    SUITE(name, name, .tags = "fast", FIXTURE(agent_hand_setup, NULL))
+void agent_hand_setup(void);
 
 #endif

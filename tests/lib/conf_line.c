@@ -1,20 +1,10 @@
-/* links: tests/lib/scratch tests/lib/words launcher/conf/conf */
-/* links: launcher/conf/meet launcher/conf/endpoints */
-/* links: launcher/conf/output launcher/conf/place launcher/conf/argv */
-/* links: launcher/conf/rdzv launcher/conf/words launcher/conf/options */
-/* links: launcher/conf/program launcher/conf/linked launcher/proc/signals */
-/* links: launcher/hw/cpus */
-/* links: launcher/conf/from_cluster launcher/conf/front launcher/conf/leave */
-/* links: CLUSTER */
-/* links: launcher/proc/procfs launcher/proc/memory launcher/proc/oom */
-/* links: rendezvous/base/mono */
-/* links: rendezvous/base/signals_name */
-/* links: launcher/hw/topology */
-/* links: launcher/hw/gpus launcher/hw/kfd launcher/hw/nvml */
-/* links: rendezvous/base/opts */
-/* links: rendezvous/base/opts_complete rendezvous/base/opts_help */
-/* links: rendezvous/base/err rendezvous/base/log rendezvous/base/rng */
-/* links: rendezvous/base/utf8 */
+/* links: tests/lib/{scratch,words} */
+/* links: launcher/conf/{conf,meet,endpoints,output,place,argv,rdzv,words} */
+/* links: launcher/conf/{options,program,linked,from_cluster,front,leave} */
+/* links: launcher/proc/{signals,procfs,memory,oom} */
+/* links: launcher/hw/{cpus,topology,gpus,kfd,nvml} CLUSTER */
+/* links: rendezvous/base/{mono,signals_name,opts,opts_complete,opts_help} */
+/* links: rendezvous/base/{err,log,rng,utf8} */
 #include "tests/lib/conf_line.h"
 
 #include <check.h>

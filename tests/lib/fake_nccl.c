@@ -207,7 +207,7 @@ static void combine(const struct work *w, size_t at)
 {
     const struct hall *h = w->comm->hall;
     void *to = fake_shadow(w->to);
-    size_t size = reduce_size(w->dtype), len = w->count * size;
+    size_t size = ddp_dtype_size(w->dtype), len = w->count * size;
     memcpy(to, h->part[0] + at, len);
     for (int r = 1; r < w->comm->world; r++)
         reduce_find(w->dtype, w->op)(to, to, h->part[r] + at, w->count);
@@ -297,7 +297,7 @@ give(struct work todo, ncclDataType_t type, cudaStream_t stream)
     struct ncclComm *c = todo.comm;
     struct work *w = malloc(sizeof(*w));
     todo.dtype = dtypes[type];
-    todo.len = todo.count * reduce_size(todo.dtype);
+    todo.len = todo.count * ddp_dtype_size(todo.dtype);
     if (todo.kind == SCATTER)
         todo.len *= (size_t)c->world;
     if (w == NULL || todo.len > DATA_MAX || !c->started || group.depth > 0) {
@@ -315,7 +315,7 @@ static ncclResult_t give_sum(const char *name,
                              ncclRedOp_t op,
                              cudaStream_t stream)
 {
-    note(name, w.count, type, (int)op);
+    note(name, w.count, (int)type, (int)op);
     w.op = ops[op];
     return give(w, type, stream);
 }
@@ -355,7 +355,7 @@ ncclResult_t ncclBroadcast(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = COPY};
-    note("Broadcast", count, type, -1);
+    note("Broadcast", count, (int)type, -1);
     w.count = count;
     w.root = root;
     return give(w, type, stream);
@@ -369,7 +369,7 @@ ncclResult_t ncclAllGather(const void *from,
                            cudaStream_t stream)
 {
     struct work w = {.comm = comm, .from = from, .to = to, .kind = GATHER};
-    note("AllGather", count, type, -1);
+    note("AllGather", count, (int)type, -1);
     w.count = count;
     return give(w, type, stream);
 }

@@ -1,4 +1,4 @@
-/* links: tests/lib/fault tests/lib/fault_each rendezvous/base/err */
+/* links: tests/lib/{fault,fault_each} rendezvous/base/err */
 #include "tests/lib/hurt.h"
 
 #include <check.h>

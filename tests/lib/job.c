@@ -1,8 +1,6 @@
-/* links: launcher/front/hosts launcher/front/front launcher/front/child */
-/* links: launcher/front/command */
-/* links: launcher/front/orders launcher/front/marks launcher/front/streams */
-/* links: launcher/front/proxy launcher/output/console launcher/output/lines */
-/* links: rendezvous/base/buf rendezvous/base/open_files rendezvous/base/utc */
+/* links: launcher/front/{hosts,front,child,command,orders,marks,streams} */
+/* links: launcher/front/proxy launcher/output/{console,lines} */
+/* links: rendezvous/base/{buf,open_files,utc} */
 #include "tests/lib/job.h"
 
 #include <check.h>

@@ -23,18 +23,16 @@ static void keep(struct asked *q, int conn, const struct msg *answer)
     q->all[q->n++].answer = *answer;
 }
 
-static void on_office(struct asked *q, int conn, const struct msg_office *o)
+static void on_prepare(struct asked *q, int conn, const struct msg_prepare *o)
 {
-    struct msg m = {.kind = MSG_KIND_promise, .promise.epoch = o->epoch};
-    msg_set(m.promise.epoch_id, o->epoch_id);
+    struct msg m = {.kind = MSG_KIND_promise, .promise.term = o->term};
     keep(q, conn, &m);
 }
 
 static void on_voters(struct asked *q, int conn, const struct msg_voters *v)
 {
     struct msg m = {.kind = MSG_KIND_accept,
-                    .accept = {.round = v->round, .epoch = v->epoch}};
-    msg_set(m.accept.epoch_id, v->epoch_id);
+                    .accept = {.round = v->round, .term = v->term}};
     if (v->pending && v->ids[0] != '\0') /* it is one of them */
         keep(q, conn, &m);
 }
@@ -52,8 +50,8 @@ static void emit(void *ctx, const struct rdzv_action *a)
     q->out->emit(q->out->ctx, a);
     if (a->kind == RDZV_DROP)
         forget(q, a->conn);
-    else if (a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_office)
-        on_office(q, a->conn, &a->msg->office);
+    else if (a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_prepare)
+        on_prepare(q, a->conn, &a->msg->prepare);
     else if (a->kind == RDZV_SEND && a->msg->kind == MSG_KIND_voters)
         on_voters(q, a->conn, &a->msg->voters);
 }
@@ -85,17 +83,15 @@ void obey_voted(struct msg_join *j,
                 struct msg *voted)
 {
     static const char server[] = "00000000000000bb";
-    struct msg_voted *v = &voted->voted;
-    *voted = (struct msg){.kind = MSG_KIND_voted};
-    j->epoch = v->epoch = 1;
-    msg_set(j->epoch_id, server);
-    msg_set(v->epoch_id, server);
+    struct msg_vote *v = &voted->vote;
+    *voted = (struct msg){.kind = MSG_KIND_vote};
+    j->term = v->round_term = term_make(1, server);
     msg_set(v->instance, j->instance);
     v->round = j->round;
     v->group_rank = j->group_rank;
     v->group_world = group_world;
     v->restarts = j->restarts;
-    v->answered_ms = -1;
+    j->answered_ms = -1;
     for (size_t len = 0; *row != '\0'; row++, len += 17)
         (void)snprintf(v->voters + len, sizeof(v->voters) - len, "%016d ",
                        *row - '0');

@@ -1,13 +1,7 @@
-/* links: worker_rt/env worker_rt/comm/comm */
-/* links: rendezvous/client/store rendezvous/base/dial */
-/* links: worker_rt/comm/nccl worker_rt/comm/nccl_lib */
-/* links: worker_rt/comm/nccl_wait worker_rt/comm/head worker_rt/comm/reduce */
-/* links: worker_rt/proof */
-/* links: worker_rt/fork worker_rt/abi */
-/* links: worker_rt/gpu worker_rt/comm/cpu worker_rt/comm/wire */
-/* links: worker_rt/comm/meet worker_rt/comm/addresses worker_rt/beat */
-/* links: rendezvous/base/rng */
-/* links: rendezvous/base/signals_name */
+/* links: worker_rt/{env,death_sign,own_part,proof,fork,abi,gpu,beat} */
+/* links: worker_rt/comm/{comm,nccl,nccl_lib,nccl_wait,head,reduce,cpu,wire} */
+/* links: worker_rt/comm/{meet,addresses,hello} rendezvous/client/store */
+/* links: rendezvous/base/{dial,siphash,rng,signals_name} */
 #include "tests/lib/rt_comm.h"
 
 #include <check.h>

@@ -10,11 +10,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "rendezvous/base/stop_page.h"
 #include "worker_rt/ddp.h"
 
 #define ELEMS    3000
 #define SMALL    64
-#define MEMORY   (1 << 20)
+#define MEMORY   (SNAPSHOT_SLOTS << 18)
 #define INSTANCE "0123456789abcdef0123456789abcdef"
 #define ANOTHER  "fedcba9876543210fedcba9876543210"
 
@@ -68,7 +69,7 @@ int64_t worker_load_once(const struct ddp_keeper_conf *conf);
 /* Snapshots in a folder, and what else is on its way to be one. */
 int count_snapshots(const char *folder);
 
-/* The file of that snapshot; whether it is there. */
+/* The file of that snapshot, of a world of one; whether it is there. */
 void name_of(char out[96], long long step, int round, const char *who);
 bool is_there(long long step, int round, const char *who);
 

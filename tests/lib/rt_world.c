@@ -1,13 +1,7 @@
-/* links: rendezvous/store/process rendezvous/net/fd_pass */
-/* links: rendezvous/net/allow rendezvous/net/addr */
-/* links: rendezvous/store/server rendezvous/store/requests */
-/* links: rendezvous/store/replies rendezvous/base/log_limit */
-/* links: rendezvous/base/open_files */
-/* links: rendezvous/store/store */
-/* links: rendezvous/store/table rendezvous/store/wait */
-/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/mono rendezvous/base/buf */
-/* links: rendezvous/base/utf8 rendezvous/base/siphash */
+/* links: rendezvous/store/{process,server,requests,replies,store,table,wait} */
+/* links: rendezvous/net/{fd_pass,allow,addr} */
+/* links: rendezvous/base/{log_limit,open_files,err,log,mono,buf,utf8} */
+/* links: rendezvous/base/siphash rendezvous/proto/c10d */
 #include "tests/lib/rt_world.h"
 
 #include <arpa/inet.h>

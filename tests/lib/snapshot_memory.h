@@ -14,13 +14,13 @@
 
 #include "rendezvous/base/stop_page.h"
 
-/* Makes `len` bytes of it and names them in the environment, for as long as
- * this process lives. Returns 0, or -1 with errno. */
+/* Makes it, with `len` bytes that may be used, and names it in the environment,
+ * for as long as this process lives. Returns 0, or -1 with errno. */
 static inline int snapshot_memory_give(uint64_t len)
 {
     char path[48];
     int fd = memfd_create(MEMFD_SNAPSHOTS, 0);
-    if (fd < 0 || ftruncate(fd, (off_t)len) != 0)
+    if (fd < 0 || ftruncate(fd, (off_t)snapshot_slots_length(len)) != 0)
         return -1;
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(),
                    fd); /* fits */

@@ -1,6 +1,5 @@
-/* links: rendezvous/store/store rendezvous/store/table */
-/* links: rendezvous/store/wait rendezvous/proto/c10d */
-/* links: rendezvous/base/err rendezvous/base/buf rendezvous/base/siphash */
+/* links: rendezvous/store/{store,table,wait} rendezvous/proto/c10d */
+/* links: rendezvous/base/{err,buf,siphash} */
 #include "tests/lib/store_talk.h"
 
 #include <check.h>

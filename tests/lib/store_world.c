@@ -1,11 +1,6 @@
-/* links: rendezvous/store/server rendezvous/store/requests */
-/* links: rendezvous/store/replies rendezvous/base/log_limit */
-/* links: rendezvous/base/open_files */
-/* links: rendezvous/store/store */
-/* links: rendezvous/store/table rendezvous/store/wait */
-/* links: rendezvous/proto/c10d rendezvous/base/err rendezvous/base/log */
-/* links: rendezvous/base/mono rendezvous/base/rng rendezvous/base/buf */
-/* links: rendezvous/base/utf8 rendezvous/base/siphash */
+/* links: rendezvous/store/{server,requests,replies,store,table,wait} */
+/* links: rendezvous/base/{log_limit,open_files,err,log,mono,rng,buf,utf8} */
+/* links: rendezvous/base/siphash rendezvous/proto/c10d */
 #include "tests/lib/store_world.h"
 
 #include <arpa/inet.h>

@@ -9,10 +9,10 @@ static const char *server_of(int64_t count)
     return count == 1 ? "s" : "t";
 }
 
-void office(int64_t count, const char *id)
+void prepare(int64_t count, const char *id)
 {
-    struct msg m = {.kind = MSG_KIND_office, .office.epoch = count};
-    msg_set(m.office.epoch_id, id);
+    struct msg m = {.kind = MSG_KIND_prepare, .prepare.term.count = count};
+    msg_set(m.prepare.term.id, id);
     hear(&m);
 }
 
@@ -24,10 +24,10 @@ void voters(int64_t round,
 {
     struct msg m = {.kind = MSG_KIND_voters,
                     .voters = {.round = round,
-                               .epoch = count,
+                               .term.count = count,
                                .pending = pending,
                                .restarts = 3 + round}};
-    msg_set(m.voters.epoch_id, server_of(count));
+    msg_set(m.voters.term.id, server_of(count));
     msg_set(m.voters.ids, ids);
     msg_set(m.voters.before, before);
     msg_set(m.voters.addrs, "- " B " " C " ");
@@ -38,7 +38,7 @@ void place(int64_t round, int64_t count, bool pending)
 {
     struct msg m = {.kind = MSG_KIND_world,
                     .world = {.round = round,
-                              .epoch = count,
+                              .term.count = count,
                               .pending = pending,
                               .group_rank = 1,
                               .group_world = 3,
@@ -46,32 +46,32 @@ void place(int64_t round, int64_t count, bool pending)
                               .world_size = 6,
                               .restarts = 4}};
     msg_set(m.world.instance, "i");
-    msg_set(m.world.epoch_id, server_of(count));
+    msg_set(m.world.term.id, server_of(count));
     hear(&m);
 }
 
 void go(int64_t round, int64_t count)
 {
     struct msg m = {.kind = MSG_KIND_go,
-                    .go = {.round = round, .epoch = count}};
-    msg_set(m.go.epoch_id, server_of(count));
+                    .go = {.round = round, .term.count = count}};
+    msg_set(m.go.term.id, server_of(count));
     hear(&m);
 }
 
 void moved(int64_t count, const char *id, const char *addr)
 {
-    struct msg m = {.kind = MSG_KIND_moved, .moved.epoch = count};
-    msg_set(m.moved.epoch_id, id);
-    msg_set(m.moved.addr, addr);
+    struct msg m = {.kind = MSG_KIND_serves, .serves.term.count = count};
+    msg_set(m.serves.term.id, id);
+    msg_set(m.serves.addr, addr);
     hear(&m);
 }
 
 void seen(int place, int64_t count, int reached)
 {
-    struct msg m = {.kind = MSG_KIND_moved,
-                    .moved = {.epoch = count, .reached = reached}};
-    msg_set(m.moved.epoch_id, count > 0 ? server_of(count) : "");
-    msg_set(m.moved.instance, count > 0 ? "i" : "");
+    struct msg m = {.kind = MSG_KIND_serves,
+                    .serves = {.term.count = count, .reached = reached}};
+    msg_set(m.serves.term.id, count > 0 ? server_of(count) : "");
+    msg_set(m.serves.instance, count > 0 ? "i" : "");
     step((struct agent_event){.kind = AGENT_SEEN, .place = place, .msg = &m});
 }
 
@@ -106,7 +106,7 @@ void obey(void)
     step((struct agent_event){.kind = AGENT_START});
     connected();
     ck_assert_str_eq(did, "send:join ");
-    office(1, "s");
+    prepare(1, "s");
     ck_assert_str_eq(did, "send:promise send:beat ");
     answer();
 }
@@ -144,7 +144,7 @@ void succeed(void)
 {
     server_is_killed();
     connected();
-    office(2, "t");
+    prepare(2, "t");
     ck_assert_str_eq(did, "send:promise send:beat ");
     answer();
 }

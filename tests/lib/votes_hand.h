@@ -1,8 +1,8 @@
 /*
- * tests/lib/votes_hand: for the agent of agent_hand: what servers in office
+ * tests/lib/votes_hand: for the agent of agent_hand: what leaders
  * say, and how far a run has come that has voters. The
  * round's voters are this agent and two others, at B and C; servers are "s" in
- * epoch 1, and "t" in all later ones.
+ * term 1, and "t" in all later ones.
  */
 #ifndef VOTES_HAND_H
 #define VOTES_HAND_H
@@ -18,7 +18,7 @@
 
 /* -- what a server says: one message each ---------------------------------- */
 
-void office(int64_t count, const char *id);
+void prepare(int64_t count, const char *id);
 void voters(int64_t round,
             int64_t count,
             bool pending,
@@ -40,7 +40,7 @@ void answer(void);
 
 /* -- worlds ---------------------------------------------------------------- */
 
-/* Obeys server s, of epoch 1. */
+/* Obeys server s, of term 1. */
 void obey(void);
 
 /* Round `round` of three is proposed by server s, and accepted. */
@@ -52,7 +52,7 @@ void run_voted(void);
 /* 100 ms later its server is killed: the next candidate is tried. */
 void server_is_killed(void);
 
-/* ... which is at B, and takes office. */
+/* ... which is at B, and is elected. */
 void succeed(void);
 
 #endif

@@ -4,7 +4,7 @@
  * back and go on: it is just not scheduled. ddprun-protocol(7), "Who leads", has the
  * rule in words. scripts/model checks it.
  *
- * An exchange of an agent with its server (beat and lease, office and promise,
+ * An exchange of an agent with its server (beat and lease, prepare and promise,
  * pending round and accept) is one step: an answer that is lost helps no server.
  * `go` and the end travel for as long as they like, and so does a farewell, which
  * each server may hear or not.
@@ -18,9 +18,9 @@
  * two servers may begin (instances.pml, founding.pml).
  *
  * What holds: no worker starts while one of another round runs, in start(); no
- * later round is in force once the end is final, in try_force(); a server that takes
- * office knows of the newest round that is in force, and takes up no end that is
- * older than that, in try_office().
+ * later round is in force once the end is final, in try_force(); a server that is
+ * elected knows of the newest round that is in force, and takes up no end that is
+ * older than that, in try_election().
  *
  *   -DN=3 -DFIRST=7   nodes, and which of them are in the first round
  *   -DL=1             ticks of a lease
@@ -32,15 +32,15 @@
  *   -DCUT             node 0 reaches the first server alone
  * Each of these must be found:
  *   -DSTART_EARLY     workers start with the pending round
- *   -DHALF_TAKES      half is enough to take office
+ *   -DHALF_TAKES      half is enough to be elected
  *   -DOLD_ECHOES      echoes never grow old
  *   -DONE_ROUND       the voters of the round before are not asked
  *   -DNO_WAIT         leases of older servers are not waited for
  *   -DLEASES_ONLY     ... counted from leases alone
  *   -DMEMBERS_FORGOT  old members that still hold a lease are not waited for
- *   -DDEAD_VOTE       a struck voter counts as a vote
- *   -DWORD_LOST       what a struck voter had accepted is not told
- *   -DSTAYS           a leader stays though a struck voter had promised another one
+ *   -DDEAD_VOTE       a dead voter counts as a vote
+ *   -DWORD_LOST       what a dead voter had accepted is not told
+ *   -DSTAYS           a leader stays though a dead voter had promised another one
  *   -DNONE_ELECTS     voters of which nobody lives elect
  *   -DREADY_VOTES     ready counts as accept
  *   -DACCEPT_STOPS    accept counts as ready
@@ -84,7 +84,7 @@ inline to_grant(s)
 
 /* Whether node i may have a lease. */
 #define IS_ELIGIBLE(i, s)                                                      \
-    (office[s] == OFFICE && !ending[s] &&                                      \
+    (role[s] == LEADER && !ending[s] &&                                      \
      (pending[s] -> HAS(members[pending[s]], i) && running[i] == 0            \
                  : (running[i] == 0 ||                                         \
                     (in_force[s] && running[i] == round[s]))))
@@ -102,7 +102,7 @@ inline tell_work(i, s)
     fi
 }
 
-/* A beat and its answer: a lease, or else the same office again. */
+/* A beat and its answer: a lease, or else the same prepare again. */
 inline beat(i, s)
 {
     age[AT(s, i)] = 0;
@@ -136,9 +136,9 @@ inline promise(i, s)
 inline hear_vote(i, s)
 {
     if
-    :: office[s] == ASKS && accepted[i] > round[s] ->
+    :: role[s] == CANDIDATE && accepted[i] > round[s] ->
        round[s] = accepted[i]; in_force[s] = holds[i]
-    :: office[s] == ASKS && accepted[i] == round[s] && holds[i] ->
+    :: role[s] == CANDIDATE && accepted[i] == round[s] && holds[i] ->
        in_force[s] = true
     :: else
     fi;
@@ -149,20 +149,20 @@ inline promise_arrives(i, s)
 {
     promises[s] = promises[s] | BIT(i);
     age[AT(s, i)] = 0;
-    wait[s] = (office[s] == ASKS && out[i] > wait[s] -> out[i] : wait[s]);
+    wait[s] = (role[s] == CANDIDATE && out[i] > wait[s] -> out[i] : wait[s]);
     tell_work(i, s);
     hear_vote(i, s)
 }
 
 /* More than half of the newest round's voters, and of those before, where that
  * may still be in force. An end that is newer is said again. */
-inline try_office(s)
+inline try_election(s)
 {
     if
-    :: office[s] == ASKS && round[s] != 0 &&
+    :: role[s] == CANDIDATE && round[s] != 0 &&
        MOST(s, members[round[s]], promises[s]) &&
        MOST(s, OLD_VOTERS(s), promises[s]) ->
-       office[s] = OFFICE;
+       role[s] = LEADER;
 #ifdef NO_WAIT
        wait[s] = 0;
 #endif
@@ -241,7 +241,7 @@ inline find_unstopped(s)
     set_a = 0;
     for (k : 0 .. N - 1) {
         if
-        :: !HAS(ready[s] | struck[s], k) &&
+        :: !HAS(ready[s] | dead[s], k) &&
            (age[AT(s, k)] < L ||
             (wait[s] > 0 && HAS(members[round[s]], k))) ->
            set_a = set_a | BIT(k)
@@ -332,15 +332,15 @@ inline strike(i, s)
 #ifndef WORD_LOST
     hear_vote(i, s);
 #endif
-    wait[s] = (office[s] == ASKS -> L : wait[s]);
-    struck[s] = struck[s] | BIT(i);
+    wait[s] = (role[s] == CANDIDATE -> L : wait[s]);
+    dead[s] = dead[s] | BIT(i);
     ready[s] = ready[s] & ~BIT(i);
     if
 #ifndef STAYS
     :: promised[i] > s + 1 -> /* it steps down */
-       office[s] = OUT; ending[s] = false; pending[s] = 0
+       role[s] = FOLLOWER; ending[s] = false; pending[s] = 0
 #endif
-    :: else -> try_office(s)
+    :: else -> try_election(s)
     fi
 }
 
@@ -372,7 +372,7 @@ inline tick()
 #else
 #define IS_CUT(i, s) false
 #endif
-#define REACHES(i, s) (!IS_CUT(i, s) && office[s] != OUT)
+#define REACHES(i, s) (!IS_CUT(i, s) && role[s] != FOLLOWER)
 
 /* -- what happens ---------------------------------------------------------- */
 
@@ -381,11 +381,11 @@ proctype pair(byte i; byte s)
 {
 end_idle:
     do
-    /* office and promise */
+    /* prepare and promise */
     :: d_step { alive[i] && promised[i] < s + 1 && REACHES(i, s) ->
-        promise(i, s); promise_arrives(i, s); try_office(s) }
+        promise(i, s); promise_arrives(i, s); try_election(s) }
     /* beat and lease */
-    :: d_step { office[s] == OFFICE && OBEYS(i, s) && HAS(promises[s], i) ->
+    :: d_step { role[s] == LEADER && OBEYS(i, s) && HAS(promises[s], i) ->
         beat(i, s) }
     /* a pending round and its accept */
     :: d_step { pending[s] != 0 && OBEYS(i, s) && HAS(promises[s], i) &&
@@ -393,7 +393,7 @@ end_idle:
         HAS(members[pending[s]] | before[pending[s]], i) ->
         accept(i, s); accept_arrives(i, s) }
     :: d_step { OBEYS(i, s) && IS_GOING(i, s) && ended[i] == 0 -> go(i, s) }
-    :: d_step { office[s] == OFFICE && OBEYS(i, s) && HAS(promises[s], i) &&
+    :: d_step { role[s] == LEADER && OBEYS(i, s) && HAS(promises[s], i) &&
         running[i] != 0 -> stop(i) }
 #ifdef ENDING
     :: d_step { ending[s] && IS_HERE(i, s) && HAS(promises[s], i) &&
@@ -409,7 +409,7 @@ end_idle:
 #endif
 #endif
     /* a farewell */
-    :: d_step { said[i] && !HAS(struck[s], i) && office[s] != OUT -> strike(i, s) }
+    :: d_step { said[i] && !HAS(dead[s], i) && role[s] != FOLLOWER -> strike(i, s) }
     od
 }
 
@@ -420,7 +420,7 @@ end_idle:
 #endif
 
 #define MAY_PROPOSE(s)                                                         \
-    (office[s] == OFFICE && !ending[s] &&                                      \
+    (role[s] == LEADER && !ending[s] &&                                      \
      made[s] < ((s) == 0 -> MADE_FIRST : MADE))
 #define WITH(set)                                                              \
     d_step { MAY_PROPOSE(s) && CHOOSES(s) && (set & ~ready[s]) == 0 ->         \
@@ -446,7 +446,7 @@ end_idle:
 #endif
     :: d_step { pending[s] != 0 -> try_force(s) }
 #ifdef ENDING
-    :: d_step { s == 0 && office[s] == OFFICE && !ending[s] ->
+    :: d_step { s == 0 && role[s] == LEADER && !ending[s] ->
         ending[s] = true; pending[s] = 0 }
 #endif
     od
@@ -457,7 +457,7 @@ active proctype world()
     byte i;
     d_step {
         members[PID(0, 0)] = FIRST;
-        office[0] = OFFICE; round[0] = PID(0, 0); in_force[0] = true;
+        role[0] = LEADER; round[0] = PID(0, 0); in_force[0] = true;
         promises[0] = (1 << N) - 1; told[0] = FIRST;
         for (i : 0 .. N - 1) {
             alive[i] = true; promised[i] = 1;

@@ -25,9 +25,9 @@
 #endif
 
 /* A server's state. */
-#define ASKS   0
-#define OFFICE 1
-#define OUT    2 /* it knows of a higher term */
+#define CANDIDATE 0
+#define LEADER    1
+#define FOLLOWER  2 /* it knows of a higher term */
 
 /* Rounds are numbered in the order of (term, round); 0: none. Server s has the term
  * s + 1. */
@@ -42,13 +42,13 @@
 #define COUNT(set)  (HAS(set, 0) + HAS(set, 1) + HAS(set, 2))
 #define AT(s, i)    ((s) * N + (i))
 
-/* Voters that are not struck at server s. Half of none is none, and a set without
+/* Voters that are not dead at server s. Half of none is none, and a set without
  * living voters elects nobody. */
 #ifdef DEAD_VOTE
 #define LIVING(s, of) (of)
-#define VOTING(s, set) ((set) | struck[s])
+#define VOTING(s, set) ((set) | dead[s])
 #else
-#define LIVING(s, of) ((of) & ~struck[s])
+#define LIVING(s, of) ((of) & ~dead[s])
 #define VOTING(s, set) (set)
 #endif
 #define HALF(s, of, set)                                                       \
@@ -79,14 +79,14 @@ bool said[N];         /* it is dead, and its farewell was said */
 
 /* -- servers --------------------------------------------------------------- */
 
-byte office[SERVERS];
+byte role[SERVERS];
 byte round[SERVERS];   /* the newest round that it knows of */
 bool in_force[SERVERS]; /* ... and that it is in force */
 byte pending[SERVERS]; /* its proposal, 0: none */
 byte made[SERVERS];    /* proposals so far */
 byte promises[SERVERS];
 byte accepts[SERVERS];
-byte struck[SERVERS];  /* whose farewell it has heard */
+byte dead[SERVERS];  /* whose farewell it has heard */
 byte ready[SERVERS];   /* runs no worker, and starts none but by its go */
 byte told[SERVERS];    /* was told go, and has not answered since */
 byte wait[SERVERS];    /* ticks for which leases of older ones may be out */

@@ -16,7 +16,7 @@
  * proposed first is the older one), launchers that are started again, a node that
  * was in three instances.
  *
- * What holds, in go() and try_office(): no worker starts while one of another round
+ * What holds, in go() and try_election(): no worker starts while one of another round
  * of its instance runs; where a run needs more than half of the nodes, none while
  * one of another instance runs, before a node has given one of the two up; and no
  * server takes an instance over without knowing of the newest round in force.
@@ -45,7 +45,7 @@
 #endif
 #define N 3
 
-/* Rounds in the order of (epoch, number); 0: none. Server s has the epoch s + 1,
+/* Rounds in the order of (term, number); 0: none. Server s has the term s + 1,
  * and the instance that it begins is s + 1, too. */
 #define PID(s, i)     (1 + (s) * MADE + (i))
 #define PIDS          (1 + SERVERS * MADE)
@@ -57,18 +57,18 @@
 
 /* -- agents ---------------------------------------------------------------- */
 
-byte promised[N];   /* the epoch that it obeys, 0: none */
+byte promised[N];   /* the term that it obeys, 0: none */
 byte accepted[N];   /* the newest round that it accepted */
 bool in_hand[N];    /* ... is in force */
 byte entered[N];    /* the newest round whose workers it had */
 byte running[N];    /* ... that of its workers, 0: none */
 byte left[N];       /* the instance that it gave up, 0: none */
-byte left_epoch[N]; /* what it had promised there */
+byte left_term[N]; /* what it had promised there */
 
 /* -- servers --------------------------------------------------------------- */
 
 byte serves[SERVERS]; /* the instance, 0: none yet */
-bool office[SERVERS];
+bool leads[SERVERS];
 byte round[SERVERS];  /* the newest that it knows of */
 bool in_force[SERVERS];
 byte pending[SERVERS];
@@ -89,7 +89,7 @@ hidden byte k, c, set_a;
 #define INSTANCE(i)                                                            \
     (accepted[i] != 0 -> inst[accepted[i]] : inst[entered[i]])
 #define IS_BOUND(i, s)                                                         \
-    (left[i] != 0 && left[i] == serves[s] && left_epoch[i] >= (s) + 1)
+    (left[i] != 0 && left[i] == serves[s] && left_term[i] >= (s) + 1)
 
 /* To a server whose instance it has a part in, or to any that is newer; who has
  * accepted nothing may go anywhere. */
@@ -100,10 +100,10 @@ hidden byte k, c, set_a;
     ((promised[i] < (s) + 1 || accepted[i] == 0) && !IS_BOUND(i, s))
 #endif
 #define OBEYS(i, s) (promised[i] == (s) + 1)
-/* A server in office counts an agent that holds a round of the instance; a
+/* A leader counts an agent that holds a round of the instance; a
  * candidate asks what it has accepted. */
 #define VOTES(i, s)                                                            \
-    (office[s] -> (INSTANCE(i) == serves[s] || inst[entered[i]] == serves[s])  \
+    (leads[s] -> (INSTANCE(i) == serves[s] || inst[entered[i]] == serves[s])  \
                : (accepted[i] != 0 && inst[accepted[i]] == serves[s]))
 
 /* -- a node comes ---------------------------------------------------------- */
@@ -111,23 +111,23 @@ hidden byte k, c, set_a;
 inline learn(i, s)
 {
     if
-    :: !office[s] && accepted[i] > round[s] ->
+    :: !leads[s] && accepted[i] > round[s] ->
        round[s] = accepted[i]; in_force[s] = in_hand[i]
-    :: !office[s] && accepted[i] == round[s] && in_hand[i] ->
+    :: !leads[s] && accepted[i] == round[s] && in_hand[i] ->
        in_force[s] = true
     :: else
     fi
 }
 
-/* It takes office with the promise that makes most of the voters. */
-inline try_office(s)
+/* It is elected with the promise that makes most of the voters. */
+inline try_election(s)
 {
     if
-    :: !office[s] && round[s] != 0 &&
+    :: !leads[s] && round[s] != 0 &&
        MOST(members[round[s]], promises[s]) &&
        (in_force[s] || before[round[s]] == 0 ||
         MOST(before[round[s]], promises[s])) ->
-       office[s] = true;
+       leads[s] = true;
        assert(round[s] >= newest[serves[s]])
     :: else
     fi
@@ -141,25 +141,25 @@ inline promise(i, s)
     :: serves[s] != 0 && VOTES(i, s) -> promises[s] = promises[s] | BIT(i)
     :: else
     fi;
-    try_office(s)
+    try_election(s)
 }
 
 /* A server that knows of no round of the run becomes one that may take over what
  * the node tells of. */
-inline claim(i, s)
+inline tell_round(i, s)
 {
-    serves[s] = inst[accepted[i]]; office[s] = false;
+    serves[s] = inst[accepted[i]]; leads[s] = false;
     here[s] = 0
 }
 
 /* It is a newcomer in the older instance. */
 inline leave(i)
 {
-    left[i] = INSTANCE(i); left_epoch[i] = promised[i];
+    left[i] = INSTANCE(i); left_term[i] = promised[i];
     accepted[i] = 0; in_hand[i] = false
 }
 
-#define IS_OLDER(s)     (serves[s] == older && office[s])
+#define IS_OLDER(s)     (serves[s] == older && leads[s])
 #define IS_NEWCOMER(i)  (INSTANCE(i) == 0)
 #ifdef FORGETS
 #define TELLS(i)        false
@@ -208,11 +208,11 @@ proctype pair(byte i; byte s)
 {
 end_idle:
     do
-    /* join, voted; office and promise */
+    /* join, voted; prepare and promise */
     :: d_step { serves[s] == 0 && pending[s] == 0 && MAY_PROMISE(i, s) &&
         !OBEYS(i, s) ->
         if
-        :: TELLS(i) -> claim(i, s); learn(i, s)
+        :: TELLS(i) -> tell_round(i, s); learn(i, s)
         :: else
         fi;
         promise(i, s) }
@@ -232,7 +232,7 @@ end_idle:
         HAS(members[pending[s]] | before[pending[s]], i) ->
         accepted[i] = pending[s]; in_hand[i] = false;
         accepts[s] = accepts[s] | BIT(i); promises[s] = promises[s] | BIT(i) }
-    :: d_step { office[s] && in_force[s] && round[s] != 0 && OBEYS(i, s) &&
+    :: d_step { leads[s] && in_force[s] && round[s] != 0 && OBEYS(i, s) &&
         accepted[i] == round[s] && running[i] == 0 && entered[i] != round[s] &&
         HAS(members[round[s]], i) ->
         may_act(s);
@@ -317,7 +317,7 @@ inline try_force(s)
 #define RUNNING  (RUNS(0) | RUNS(1) << 1 | RUNS(2) << 2)
 #define MAY_BEGIN(s) (serves[s] != 0 || HAS(FOUNDERS, s))
 #define WITH(set)                                                              \
-    d_step { office[s] && pending[s] == 0 && made[s] < MADE && MAY_BEGIN(s) && \
+    d_step { leads[s] && pending[s] == 0 && made[s] < MADE && MAY_BEGIN(s) && \
         (in_force[s] || round[s] == 0) && COUNT(set) >= MIN &&                 \
         (set & ~here[s]) == 0 && (set & RUNNING) == 0 -> propose(s, set) }
 
@@ -325,7 +325,7 @@ proctype server(byte s)
 {
 end_idle:
     do
-    :: d_step { office[s] && pending[s] == 0 && made[s] < MADE &&
+    :: d_step { leads[s] && pending[s] == 0 && made[s] < MADE &&
         round[s] != 0 && !in_force[s] -> propose_same(s) }
     :: WITH(1)
     :: WITH(2)
@@ -345,7 +345,7 @@ init
 {
     d_step {
         for (k : 0 .. SERVERS - 1) {
-            office[k] = true
+            leads[k] = true
         }
         k = 0
     }

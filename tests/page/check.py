@@ -163,6 +163,8 @@ def a_run_tells_its_story(b, fake):
                    "document.getElementById('runs').innerText", "the rounds")
     for words in ("Goodput 97.7 %", "waited 5 min 10 s", "118 steps done twice",
                   "step 41,230", "rank 8 on node1 at 41,230", "2.14",
+                  "newest step on two nodes 41,228, 2 behind",
+                  "slower than the others rank 12 (local rank 4) on node1 by 12.3 % for 1 min 15 s",
                   "lost: node9 was lost", "cost 7 min 1 s: waited 5 min 10 s",
                   "cost restarts 21 s",
                   "First failure of round 6: rank 37 on node4",
@@ -180,6 +182,16 @@ def a_run_tells_its_story(b, fake):
             "'No majority: 11 of 12 voters answer')", "that it cannot decide")
     assert "CUDA out of memory" in b.run(
         "document.querySelector('pre').textContent")
+    stands = documents.busy()
+    stands["stands"] = {"node": "node3", "age_s": 75.0,
+                        "text": "rank 25 is stopped (state T); ranks 0-24 wait in all_reduce"}
+    fake.show(document(stands))
+    b.until("/Stands still, as node3 tells for 1 min 1[5-9] s: rank 25 is stopped "
+            ".state T.; ranks 0-24 wait in all_reduce/"
+            ".test(document.getElementById('runs').innerText)", "the hang")
+    fake.show(document(documents.busy()))
+    b.until("!document.getElementById('runs').innerText.includes('Stands still')",
+            "that the workers go on")
     gather = run([node(1, "waiting")], state="gather", goodput=None,
                  timeline=None, progress=None, last_failure=None, authority=None,
                  waiting={"have": 1, "min": 4, "left_s": 100})
@@ -350,7 +362,7 @@ def the_keyboard_goes_everywhere(b, fake):
     label = "document.activeElement.getAttribute('aria-label')"
     fake.show(doc)
     b.open(fake.url)
-    b.until("!!document.querySelector('[tabindex=\"0\"]')", "a stop")
+    b.until("!!document.querySelector('[role=grid] [tabindex=\"0\"]')", "a stop")
     stops = b.run("document.querySelectorAll('[role=grid] [tabindex=\"0\"]').length")
     assert stops == 1, stops
     for _ in range(5):
@@ -458,7 +470,7 @@ def leave(b):
 
 
 def a_kill_is_seen_within_a_second(b, _):
-    """A real job: a worker is killed; the daemon goes, and a member serves."""
+    """A real job: a worker is killed; the daemon goes, and comes back to its job."""
     job = Job()
     try:
         nodes = [job.node(name) for name in ("a", "b")]
@@ -488,10 +500,8 @@ def a_kill_is_seen_within_a_second(b, _):
         job.daemon = job.serve()
         b.until("document.getElementById('link').textContent === 'connected'",
                 "the daemon that is back")
-        job.follow()
-        b.open(job.url)
         b.until("document.querySelectorAll('.node .c').length === 4",
-                "the job, where it is served now")
+                "the job, at its daemon again")
         # A fetch that a daemon does not answer is no fault of the page.
         b.complaints[:] = [c for c in b.complaints if "net::ERR" not in c]
         for p in nodes:
@@ -529,7 +539,7 @@ def others_cannot_use_the_page_of_ddpctl(_, fake):
         assert len(key) == 64 and ask(url, "/")[0] == 200
         assert "Content-Security-Policy" in ask(url, "/", "HEAD")[1]
         for path, method in (("/events", "GET"), ("/drain?node=a&run=b", "POST"),
-                             ("/end?run=b", "POST")):
+                             ("/end?run=b", "POST"), ("/stacks?run=b&rank=0", "POST")):
             for bad in ({}, {"X_Ddpctl_Key": key[:-1] + "x"},
                         {"X_Ddpctl_Key": key, "Origin": "http://evil.example"},
                         {"X_Ddpctl_Key": key, "Origin": "null"},
@@ -545,6 +555,8 @@ def others_cannot_use_the_page_of_ddpctl(_, fake):
         assert ask(url, "/end", "PUT", **right)[0] == 405
         assert ask(url, "/end", "OPTIONS", **right)[0] == 405
         assert ask(url, "/end", "POST", **right)[0] == 400
+        for rank in ("", "x", "-1", "1234567890"):
+            assert ask(url, "/stacks?run=b&rank=" + rank, "POST", **right)[0] == 400
         assert ask(url, "/status", **right)[0] == 404
         status, text = ask(url, "/end?run=nothing", "POST", **right)
         assert status == 403 and "nothing" in text, text
@@ -564,6 +576,12 @@ def orders_are_given_after_a_question(b, _):
         b.until("document.querySelectorAll('[data-drain]').length === 2 && "
                 "document.querySelectorAll('[data-end]').length === 1", "buttons")
         assert ("button", "End run job") in b.names()
+        b.until("document.querySelectorAll('[data-stacks]').length === 2", "buttons for stacks")
+        b.run("document.querySelector('[data-stacks]').click()")
+        b.until("/rank 0 .*on .*:\\nrank 0 .pid [0-9]+.: /.test("
+                "document.getElementById('stacks').innerText)", "the stacks of a worker")
+        b.run("document.querySelector('[data-close]').click()")
+        b.until("!document.getElementById('stacks').open", "that they are gone")
         b.consent = False
         b.run("document.querySelector('[data-drain]').click()")
         b.until("1", "an answer")

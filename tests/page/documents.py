@@ -29,7 +29,7 @@ def run(nodes_list, **more):
             "master_addr": "10.0.0.1", "master_port": 29511, "restarts": 2,
             "max_restarts": 10, "window_s": 0, "restarts_in_window": 2,
             "uptime_s": 19563.2, "round_uptime_s": 4510.0,
-            "authority": {"term": 3, "in_office": True, "may_act": True,
+            "authority": {"term": 3, "leads": True, "may_act": True,
                          "voters": 12, "here": 12, "answer": 11},
             "goodput": {"wall_s": 19563.2, "ran_s": 19120.0, "waited_s": 310.0,
                         "detect_s": 41.2, "restart_s": 92.0, "share": 0.977, "phase": "ran",
@@ -42,6 +42,10 @@ def run(nodes_list, **more):
                 round_of(7, 4510.0)],
             "timeline_left_out": 0,
             "progress": {"step": 41230, "step_max": 41236, "steps_per_s": 2.14,
+                         "mirrored": 41228, "mirrored_behind": 2,
+                         "slow": [{"rank": 12, "node": "node1", "local_rank": 4,
+                                   "slower_permille": 123, "part_s": 0.1123,
+                                   "since_s": 75.0}],
                          "slowest": [
                              {"rank": 8, "node": "node1", "step": 41230},
                              {"rank": 61, "node": "node7", "step": 41231}]},
@@ -63,7 +67,7 @@ def round_of(number, ran_s, ended=None, text="", nodes=12, **cost):
 
 
 def document(*runs, **more):
-    return {"version": "0.2.0", "incarnation": "10ccec7655144176",
+    return {"version": "0.3.0", "incarnation": "10ccec7655144176",
             "uptime_s": 86000.0, "token": False, "connections": 14,
             "runs": list(runs), "runs_left_out": 0, **more}
 

@@ -27,7 +27,7 @@ def main():
     job, b = Job(), Browser()
     try:
         fake = documents.Fake(job.url)
-        b.size(1240, 680)
+        b.size(1240, 720)
         for name, scheme, make in DOCS:
             b.scheme(scheme)
             fake.show(make())

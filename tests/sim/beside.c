@@ -4,7 +4,7 @@
  *   - farewells: once the whole tree is dead, guard or janitor say so to the
  *     server of the session and, unless that has heard it, to the next voters'.
  *   - serves: the first nodes, by group rank, tell the endpoints each second
- *     where the server in office is. What they answer is passed on to that
+ *     where the leader is. What they answer is passed on to that
  *     server.
  *   - looks: a node that no leader answers asks all places who leads.
  */
@@ -127,7 +127,7 @@ void beside_connected(struct sim *s, int conn)
 static void say_farewell(struct sim *s, int node, int slot, int to)
 {
     struct node_sim *n = &s->nodes[node];
-    struct msg m = {.kind = MSG_KIND_farewell, .farewell = n->recorded};
+    struct msg m = {.kind = MSG_KIND_vote, .vote = n->recorded};
     if (to >= 0)
         begin(s, node, &n->beside[slot], to, &m);
 }
@@ -170,7 +170,7 @@ void beside_voters(struct sim *s, int node, const struct msg_voters *v)
 
 /* -- serves ---------------------------------------------------------------- */
 
-/* Where its session is, with a server in office; -1: there is none. */
+/* Where its session is, with a leader; -1: there is none. */
 static int served_at(const struct sim *s, const struct node_sim *n)
 {
     if (n->conn < 0 || n->agent.session.state != AGENT_SESSION_HEARD)
@@ -192,8 +192,7 @@ static void fill_serves(const struct sim *s,
     char addr[32];
     *m = (struct msg){.kind = MSG_KIND_serves};
     m->serves.version = MSG_VERSION;
-    m->serves.epoch = srv->epoch;
-    msg_set(m->serves.epoch_id, srv->epoch_id);
+    m->serves.term = srv->term;
     msg_set(m->serves.run, "sim");
     const struct agent_round *held = &n->agent.round;
     int64_t now_us = clock_of(s, n->machine, s->now_us);
@@ -207,11 +206,44 @@ static void fill_serves(const struct sim *s,
                    SERVE_PORT + server);
 }
 
+void beside_moved(struct sim *s, int node, const struct msg_serves *m)
+{
+    struct node_sim *n = &s->nodes[node];
+    if (m->addr[0] == '\0')
+        msg_set(n->had, n->offers);
+}
+
+/* A daemon would have the run. True: it did. */
+static bool pass_offer(struct sim *s,
+                       struct node_sim *n,
+                       const struct conn *c,
+                       const struct msg *m)
+{
+    struct msg out;
+    char addr[32];
+    int server = served_at(s, n);
+    if (m->kind != MSG_KIND_serves || m->serves.term.count != 0 ||
+        m->serves.term.id[0] == '\0')
+        return false;
+    if (server < 0 || strcmp(m->serves.term.id, n->had) == 0)
+        return true;
+    fill_serves(s, n, server, &out);
+    if (!msg_same_instance(m->serves.instance, out.serves.instance))
+        return true;
+    msg_set(n->offers, m->serves.term.id);
+    msg_set(out.serves.term.id, m->serves.term.id);
+    net_addr(c->server, s->machines[c->server].moves, addr);
+    (void)snprintf(out.serves.addr, sizeof(out.serves.addr), "%s:%d", addr,
+                   SERVE_PORT + c->server);
+    net_send(s, n->conn, UP, ITEM_MSG, &out);
+    return true;
+}
+
 /* It is passed on to the server, as launcher/rdzv/redirect does. */
 void beside_hear(struct sim *s, int conn, const struct msg *m)
 {
     const struct conn *c = &s->conns[conn];
-    const struct node_sim *n = &s->nodes[c->node];
+    struct node_sim *n = &s->nodes[c->node];
     struct msg out;
     char addr[32];
     int server = served_at(s, n);
@@ -219,22 +251,22 @@ void beside_hear(struct sim *s, int conn, const struct msg *m)
         see(s, conn, m);
         return;
     }
-    if (m->kind != MSG_KIND_moved || m->moved.epoch == 0 || server < 0)
+    if (pass_offer(s, n, c, m) || m->kind != MSG_KIND_serves ||
+        m->serves.term.count == 0 || server < 0)
         return;
     fill_serves(s, n, server, &out);
     if (out.serves.instance[0] != '\0' &&
-        (m->moved.instance[0] == '\0' ||
-         msg_same_instance(m->moved.instance, out.serves.instance)))
+        (m->serves.instance[0] == '\0' ||
+         msg_same_instance(m->serves.instance, out.serves.instance)))
         return;
-    msg_set(out.serves.instance, m->moved.instance);
-    out.serves.instance_ms = m->moved.instance_ms;
-    out.serves.epoch = m->moved.epoch;
-    msg_set(out.serves.epoch_id, m->moved.epoch_id);
+    msg_set(out.serves.instance, m->serves.instance);
+    out.serves.instance_ms = m->serves.instance_ms;
+    out.serves.term = m->serves.term;
     net_addr(c->server, s->machines[c->server].moves, addr);
     (void)snprintf(out.serves.addr, sizeof(out.serves.addr), "%s:%d", addr,
                    SERVE_PORT + c->server);
-    if (m->moved.addr[0] != '\0')
-        msg_set(out.serves.addr, m->moved.addr);
+    if (m->serves.addr[0] != '\0')
+        msg_set(out.serves.addr, m->serves.addr);
     net_send(s, n->conn, UP, ITEM_MSG, &out);
 }
 

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * Calm: what an outage of cables costs, in rounds. However long all cables are
@@ -142,7 +142,7 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
 /* In one schedule of a hundred it may be one more: a launcher that had promised
  * a term to a server which was never elected comes to the leader, which begins
  * anew then, though nobody else has led (takeover.c, outbid). */
-START_TEST(test_calm_outages_cost_a_round_each)
+TEST(test_calm_outages_cost_a_round_each)
 {
     if (getenv("SEED") != NULL) {
         (void)play(env_number("SEED", 1), true);
@@ -156,11 +156,10 @@ START_TEST(test_calm_outages_cost_a_round_each)
     printf("%d schedules, a round too many in %d\n", (int)n, extra);
     ck_assert_int_le(extra, (int)n / 100);
 }
-END_TEST
 
 /* The cables of the others were never dead: they wait for the lost node's
  * lease, and for nothing else. */
-START_TEST(test_calm_does_not_wait_for_who_is_lost)
+TEST_LOOP(test_calm_does_not_wait_for_who_is_lost, 0, 2)
 {
     struct sim_conf conf = story_conf(1, 3, 3);
     conf.endpoint[0] = 0;
@@ -178,13 +177,5 @@ START_TEST(test_calm_does_not_wait_for_who_is_lost)
                 count_running(s));
     sim_del(s);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_calm_does_not_wait_for_who_is_lost, 2},
-        {test_calm_outages_cost_a_round_each, 1},
-    };
-    return story_main("calm", "sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("calm", "sim")

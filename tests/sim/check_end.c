@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * The end of a run, with the daemon killed at every point of it: at each
@@ -50,7 +50,7 @@ static void check_exits(struct sim *s, int n, int deed, int away, int status)
 }
 
 /* All workers succeed: so does every launcher, and no worker runs twice. */
-START_TEST(test_sim_success_survives_the_daemon_at_every_point)
+TEST_LOOP(test_sim_success_survives_the_daemon_at_every_point, 0, CASES)
 {
     int n = nodes[_i / STORY_LEN(away_ms)];
     int away = away_ms[_i % STORY_LEN(away_ms)];
@@ -64,11 +64,10 @@ START_TEST(test_sim_success_survives_the_daemon_at_every_point)
     }
     ck_assert_int_gt(deed, 3 * n);
 }
-END_TEST
 
 /* A worker fails and no restart is left: every launcher ends with its status,
  * and no round follows. */
-START_TEST(test_sim_failure_survives_the_daemon_at_every_point)
+TEST_LOOP(test_sim_failure_survives_the_daemon_at_every_point, 0, CASES)
 {
     int n = nodes[_i / STORY_LEN(away_ms)];
     int away = away_ms[_i % STORY_LEN(away_ms)];
@@ -82,13 +81,5 @@ START_TEST(test_sim_failure_survives_the_daemon_at_every_point)
     }
     ck_assert_int_gt(deed, 3 * n);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_sim_success_survives_the_daemon_at_every_point, CASES},
-        {test_sim_failure_survives_the_daemon_at_every_point, CASES},
-    };
-    return story_main("end", "sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("end", "sim")

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * Any host may die, the endpoint's included: how long it takes until the others
@@ -94,7 +94,7 @@ static const struct {
 
 /* Its power fails, and that of each next one that serves, while more than half
  * of the last round are left. */
-START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
+TEST_LOOP(test_hosts_silent_loss_of_who_serves_is_over_in_time, 0, SIZES)
 {
     int n = sizes[_i].nodes;
     struct sim_conf conf = hosts_conf(sizes[_i].min, n);
@@ -117,7 +117,6 @@ START_TEST(test_hosts_silent_loss_of_who_serves_is_over_in_time)
            n, longest_ms);
     sim_del(s);
 }
-END_TEST
 
 /* -- several at once ------------------------------------------------------- */
 
@@ -148,7 +147,9 @@ static void lose_minority(struct sim *s, int n, int which, bool silent)
 
 /* A majority meets within heartbeat_timeout + 1 s whichever hosts are lost with
  * the one that serves, silently or not. */
-START_TEST(test_hosts_majority_meets_whichever_hosts_are_lost)
+TEST_LOOP(test_hosts_majority_meets_whichever_hosts_are_lost,
+          0,
+          MANY *HEARTBEATS)
 {
     int n = many[_i / HEARTBEATS];
     int64_t heartbeat_ms = heartbeats_ms[_i % HEARTBEATS];
@@ -171,7 +172,6 @@ START_TEST(test_hosts_majority_meets_whichever_hosts_are_lost)
            "ms later at most\n",
            n, (int)heartbeat_ms, minority_of(n), longest_ms);
 }
-END_TEST
 
 /* The node's own server's answers count, or another one's that took over. */
 static bool is_served(const struct sim *s, int i)
@@ -183,7 +183,7 @@ static bool is_served(const struct sim *s, int i)
 
 /* A host is cut off for some time, be it the one that serves or another one: it
  * is back within 2 s of the cable. */
-START_TEST(test_hosts_node_that_was_cut_off_is_back_in_time)
+TEST_LOOP(test_hosts_node_that_was_cut_off_is_back_in_time, 0, 12 * HEARTBEATS)
 {
     static const int cut_ms[] = {300, 500, 1500, 4000, 20000, 70000};
     int host = _i % 2 == 0 ? 0 : 5;
@@ -200,12 +200,11 @@ START_TEST(test_hosts_node_that_was_cut_off_is_back_in_time)
     (void)all_run_within(s, 2000, 9, 0);
     sim_del(s);
 }
-END_TEST
 
 /* The leader's host is quarantined, so that it is no voter's, and the
  * endpoint's host is gone: a member whose cable blinks finds the leader
  * nevertheless, where it had its last lease. */
-START_TEST(test_hosts_leader_that_is_no_voter_is_found_again)
+TEST_LOOP(test_hosts_leader_that_is_no_voter_is_found_again, 0, 4)
 {
     struct sim_conf conf = hosts_conf(3, 5);
     conf.node_strikes = 1;
@@ -229,11 +228,12 @@ START_TEST(test_hosts_leader_that_is_no_voter_is_found_again)
     (void)all_run_within(s, 2000, 3, 1);
     sim_del(s);
 }
-END_TEST
 
 /* Found by losing hosts, when a round without a spare had longer leases: the
  * next server waited for these. The host is lost, or cut off for 3 s. */
-START_TEST(test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late)
+TEST_LOOP(test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late,
+          0,
+          2)
 {
     struct sim_conf conf = hosts_conf(3, 3);
     struct sim *s = hosts_new(&conf, 3);
@@ -255,10 +255,9 @@ START_TEST(test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late)
     story_check(s, count_running(s, 1) == 3, "three go on");
     sim_del(s);
 }
-END_TEST
 
 /* All its processes are killed. */
-START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
+TEST_LOOP(test_hosts_death_of_who_serves_is_over_at_once, 0, SIZES)
 {
     int n = sizes[_i].nodes;
     struct sim_conf conf = hosts_conf(sizes[_i].min, n);
@@ -277,12 +276,11 @@ START_TEST(test_hosts_death_of_who_serves_is_over_at_once)
            n, longest_ms);
     sim_del(s);
 }
-END_TEST
 
 /* Its user ends it by SIGTERM, and each next one that serves, down to one node:
  * the round after it is not left in doubt, at whatever time its workers and
  * those of the others end. */
-START_TEST(test_hosts_leave_of_who_serves_is_over_at_once)
+TEST_LOOP(test_hosts_leave_of_who_serves_is_over_at_once, 0, 40)
 {
     static const int nodes[] = {2, 3, 4, 8};
     int n = nodes[_i % 4], longest_ms = 0;
@@ -306,11 +304,10 @@ START_TEST(test_hosts_leave_of_who_serves_is_over_at_once)
                n, longest_ms);
     sim_del(s);
 }
-END_TEST
 
 /* The other one of two stops its workers for longer than that launcher waits,
  * which is dead by then. */
-START_TEST(test_hosts_leave_of_one_of_two_waits_for_no_slow_worker)
+TEST(test_hosts_leave_of_one_of_two_waits_for_no_slow_worker)
 {
     struct sim_conf conf = hosts_conf(1, 2);
     conf.grace_ms = 3000;
@@ -322,10 +319,9 @@ START_TEST(test_hosts_leave_of_one_of_two_waits_for_no_slow_worker)
     (void)all_run_within(s, 3000, 1, 1);
     sim_del(s);
 }
-END_TEST
 
 /* It comes back under its name while the others run, or wait for it. */
-START_TEST(test_hosts_killed_host_that_comes_back_has_its_place)
+TEST_LOOP(test_hosts_killed_host_that_comes_back_has_its_place, 0, 2)
 {
     int min = _i == 0 ? 2 : 3;
     struct sim_conf conf = hosts_conf(min, 3);
@@ -338,13 +334,12 @@ START_TEST(test_hosts_killed_host_that_comes_back_has_its_place)
            took_ms);
     sim_del(s);
 }
-END_TEST
 
 /* -- a list ---------------------------------------------------------------- */
 
 /* The first of two servers outside is lost, or ends in order, which has no
  * workers: none of any node is killed, and nobody starts anew. */
-START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
+TEST_LOOP(test_hosts_loss_of_a_host_without_workers_stops_none, 0, 3)
 {
     struct sim_conf conf = hosts_conf(2, 3);
     conf.endpoints = 2;
@@ -370,12 +365,11 @@ START_TEST(test_hosts_loss_of_a_host_without_workers_stops_none)
         story_check(s, sim_exit_status(s, i) == 0, "n%d ends with 0", i);
     sim_del(s);
 }
-END_TEST
 
 /* The first server of a list is down when the run begins. If it needs so many
  * nodes that no other run can have as many, it begins at the next one; else it
  * waits for the first. A node that asks at the first one later finds it. */
-START_TEST(test_hosts_run_begins_where_two_cannot)
+TEST_LOOP(test_hosts_run_begins_where_two_cannot, 0, 2)
 {
     bool waits = _i == 1;
     struct sim_conf conf = hosts_conf(waits ? 1 : 2, waits ? 2 : 3);
@@ -396,11 +390,10 @@ START_TEST(test_hosts_run_begins_where_two_cannot)
     story_check(s, count_instances(s) == 1, "it is one run");
     sim_del(s);
 }
-END_TEST
 
 /* The first server comes when nodes wait at the next one already, and others
  * come to the first: they meet. */
-START_TEST(test_hosts_nodes_that_wait_at_two_addresses_meet)
+TEST(test_hosts_nodes_that_wait_at_two_addresses_meet)
 {
     struct sim_conf conf = hosts_conf(3, 4);
     conf.endpoints = 3;
@@ -421,13 +414,12 @@ START_TEST(test_hosts_nodes_that_wait_at_two_addresses_meet)
                 "at the first one");
     sim_del(s);
 }
-END_TEST
 
 /* -- an operator ----------------------------------------------------------- */
 
 /* Two of three lose their power at once: the third one waits, until an operator
  * says that they are dead; a node that comes after that is a newcomer. */
-START_TEST(test_hosts_operator_gives_up_two_of_three)
+TEST_LOOP(test_hosts_operator_gives_up_two_of_three, 0, 3)
 {
     struct sim_conf conf = hosts_conf(1, 3);
     struct sim *s = hosts_new(&conf, 3);
@@ -450,13 +442,12 @@ START_TEST(test_hosts_operator_gives_up_two_of_three)
                 "both run after %d ms", took_ms);
     sim_del(s);
 }
-END_TEST
 
 /* -- no two authorities ---------------------------------------------------- */
 
 /* The side of who serves has two of five: it fences, the other one goes on;
  * united, all five run. */
-START_TEST(test_hosts_partition_leaves_one_authority)
+TEST(test_hosts_partition_leaves_one_authority)
 {
     struct sim_conf conf = hosts_conf(2, 5);
     struct sim *s = hosts_new(&conf, 5);
@@ -469,11 +460,10 @@ START_TEST(test_hosts_partition_leaves_one_authority)
     (void)all_run_within(s, 5000, 5, 2);
     sim_del(s);
 }
-END_TEST
 
 /* A firewall resets all that one node sends: it believes that nobody listens.
  * Its workers are dead before the others run without them. */
-START_TEST(test_hosts_rejected_node_fences_itself)
+TEST(test_hosts_rejected_node_fences_itself)
 {
     struct sim_conf conf = hosts_conf(2, 3);
     struct sim *s = hosts_new(&conf, 3);
@@ -484,10 +474,9 @@ START_TEST(test_hosts_rejected_node_fences_itself)
     (void)all_run_within(s, 5000, 3, 2);
     sim_del(s);
 }
-END_TEST
 
 /* Two servers behind one address: nodes come to either, and one round runs. */
-START_TEST(test_hosts_two_servers_behind_one_address_are_one_authority)
+TEST_LOOP(test_hosts_two_servers_behind_one_address_are_one_authority, 0, 8)
 {
     struct sim_conf conf = hosts_conf(3, 4);
     conf.endpoints = 0;
@@ -509,10 +498,9 @@ START_TEST(test_hosts_two_servers_behind_one_address_are_one_authority)
     story_check(s, running == 4 || running == 3, "%d nodes run", running);
     sim_del(s);
 }
-END_TEST
 
 /* Clocks of which some are fast and some slow by 3 % cost no lease. */
-START_TEST(test_hosts_clocks_that_drift_cost_no_lease)
+TEST_LOOP(test_hosts_clocks_that_drift_cost_no_lease, 0, 2)
 {
     struct sim_conf conf = hosts_conf(2, 3);
     struct sim *s = sim_new(&conf);
@@ -525,28 +513,5 @@ START_TEST(test_hosts_clocks_that_drift_cost_no_lease)
                 "all run in the first round");
     sim_del(s);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_hosts_silent_loss_of_who_serves_is_over_in_time, SIZES},
-        {test_hosts_silent_loss_is_over_in_time_also_if_the_spare_came_late, 2},
-        {test_hosts_majority_meets_whichever_hosts_are_lost, MANY * HEARTBEATS},
-        {test_hosts_node_that_was_cut_off_is_back_in_time, 12 * HEARTBEATS},
-        {test_hosts_leader_that_is_no_voter_is_found_again, 4},
-        {test_hosts_death_of_who_serves_is_over_at_once, SIZES},
-        {test_hosts_leave_of_who_serves_is_over_at_once, 40},
-        {test_hosts_leave_of_one_of_two_waits_for_no_slow_worker, 1},
-        {test_hosts_killed_host_that_comes_back_has_its_place, 2},
-        {test_hosts_loss_of_a_host_without_workers_stops_none, 3},
-        {test_hosts_run_begins_where_two_cannot, 2},
-        {test_hosts_nodes_that_wait_at_two_addresses_meet, 1},
-        {test_hosts_operator_gives_up_two_of_three, 3},
-        {test_hosts_partition_leaves_one_authority, 1},
-        {test_hosts_rejected_node_fences_itself, 1},
-        {test_hosts_two_servers_behind_one_address_are_one_authority, 8},
-        {test_hosts_clocks_that_drift_cost_no_lease, 2},
-    };
-    return story_main("hosts", "fast sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("hosts", "fast sim")

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * Two instances of a run meet: newcomers found one of their own while a daemon
@@ -44,7 +44,7 @@ static void come_back(struct sim *s, int from, int to)
 /* Found by the simulator (SEED=501211 then): the older one is done the moment
  * it is back, while the newcomers' workers are being stopped: they were told of
  * a success that they had no part in. */
-START_TEST(test_sim_newcomers_that_gave_way_do_not_take_the_others_success)
+TEST(test_sim_newcomers_that_gave_way_do_not_take_the_others_success)
 {
     struct sim *s = two_instances(2, 0);
     story_until(s, 2100);
@@ -64,10 +64,9 @@ START_TEST(test_sim_newcomers_that_gave_way_do_not_take_the_others_success)
     story_check(s, good, "0 and 0, 65 and 65");
     sim_del(s);
 }
-END_TEST
 
 /* As its spares, which they become, they have part in it. */
-START_TEST(test_sim_newcomers_that_gave_way_are_spares_of_the_older_one)
+TEST(test_sim_newcomers_that_gave_way_are_spares_of_the_older_one)
 {
     struct sim *s = two_instances(2, 0);
     story_until(s, 2100);
@@ -83,7 +82,6 @@ START_TEST(test_sim_newcomers_that_gave_way_are_spares_of_the_older_one)
     story_check(s, good, "all end with 0");
     sim_del(s);
 }
-END_TEST
 
 /*
  * Found by the simulator (SEED=520685 then): a spare of the older one is among
@@ -91,7 +89,7 @@ END_TEST
  * that the newcomers' end may be known to that node alone, which tells the next
  * one of it. It is not the older one's, whose members run on.
  */
-START_TEST(test_sim_newcomers_end_is_not_told_as_the_older_ones)
+TEST(test_sim_newcomers_end_is_not_told_as_the_older_ones)
 {
     int deed = 0;
     for (;;) {
@@ -115,14 +113,5 @@ START_TEST(test_sim_newcomers_end_is_not_told_as_the_older_ones)
     }
     ck_assert_int_gt(deed, 10);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_sim_newcomers_that_gave_way_do_not_take_the_others_success, 1},
-        {test_sim_newcomers_that_gave_way_are_spares_of_the_older_one, 1},
-        {test_sim_newcomers_end_is_not_told_as_the_older_ones, 1},
-    };
-    return story_main("instances", "fast sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("instances", "fast sim")

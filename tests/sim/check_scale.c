@@ -1,6 +1,5 @@
-/* links: CORE rendezvous/proto/msg rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/proto/exits rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
+/* links: CORE rendezvous/proto/{msg,term,exits} */
+/* links: rendezvous/base/{err,mono,rng,json,utf8,buf} */
 /* libs: -lcjson */
 /*
  * One run of 65,536 nodes in the real core of the server: they join, beat, one
@@ -29,9 +28,9 @@
 struct peer {
     int worlds, stops, leases, grants, waits;
     bool dropped, asked, proposed;
-    struct msg_world world;    /* the last one */
-    struct msg_office office;  /* the last one */
-    struct msg_voters *voters; /* NULL: it has no vote */
+    struct msg_world world;     /* the last one */
+    struct msg_prepare prepare; /* the last one */
+    struct msg_voters *voters;  /* NULL: it has no vote */
 };
 
 static struct rdzv *rdzv;
@@ -69,10 +68,10 @@ static void emit(void *ctx, const struct rdzv_action *a)
         p->world = a->msg->world;
     if (a->msg->kind == MSG_KIND_voters)
         hear_voters(p, &a->msg->voters);
-    if (a->msg->kind != MSG_KIND_office)
+    if (a->msg->kind != MSG_KIND_prepare)
         return;
     p->asked = true;
-    p->office = a->msg->office;
+    p->prepare = a->msg->prepare;
 }
 
 static void step(const struct rdzv_event *ev)
@@ -103,6 +102,7 @@ static struct msg make_join(int conn, bool own_role)
         .max_restarts = 3,
         .node_rank = -1,
         .group_rank = -1,
+        .answered_ms = -1,
         .join_ms = 600000,
         .last_call_ms = 60000,
         .heartbeat_ms = HEARTBEAT / MONO_MS,
@@ -152,10 +152,11 @@ static void ready(int conn, int64_t round)
 static void farewell(int conn)
 {
     struct msg join_msg = make_join(conn, false);
-    struct msg m = {.kind = MSG_KIND_farewell,
-                    .farewell = {.version = MSG_VERSION, .group_rank = -1}};
-    msg_set(m.farewell.run, join_msg.join.run);
-    msg_set(m.farewell.agent, join_msg.join.agent);
+    struct msg m = {
+        .kind = MSG_KIND_vote,
+        .vote = {.version = MSG_VERSION, .last = 1, .group_rank = -1}};
+    msg_set(m.vote.run, join_msg.join.run);
+    msg_set(m.vote.agent, join_msg.join.agent);
     step(&(struct rdzv_event){.kind = RDZV_CLOSED, .conn = conn});
     peers[conn].asked = peers[conn].proposed = false;
     say(conn, &m);
@@ -235,8 +236,7 @@ static void check_world(int64_t round, int members)
 static void promise(int conn)
 {
     struct msg m = {.kind = MSG_KIND_promise};
-    m.promise.epoch = peers[conn].office.epoch;
-    msg_set(m.promise.epoch_id, peers[conn].office.epoch_id);
+    m.promise.term = peers[conn].prepare.term;
     peers[conn].asked = false;
     say(conn, &m);
     beat(conn, 1, 0);
@@ -247,27 +247,26 @@ static void accept_round(int conn)
     const struct msg_voters *v = peers[conn].voters;
     struct msg m = {.kind = MSG_KIND_accept};
     m.accept.round = v->round;
-    m.accept.epoch = v->epoch;
-    msg_set(m.accept.epoch_id, v->epoch_id);
+    m.accept.term = v->term;
     peers[conn].proposed = false;
     say(conn, &m);
 }
 
 static void answer_all(void)
 {
-    for (int i = 0; i < NODES; i++) {
+    for (int i = 0; i < CONNS; i++)
         if (peers[i].asked)
             promise(i);
+    for (int i = 0; i < CONNS; i++)
         if (peers[i].proposed)
             accept_round(i);
-    }
 }
 
 /* -- rounds ---------------------------------------------------------------- */
 
 /* Joins, a loss by a farewell and one by silence: each round has all that are
  * left. */
-START_TEST(test_scale_65536_nodes_lose_two_and_go_on)
+TEST(test_scale_65536_nodes_lose_two_and_go_on)
 {
     for (int i = 0; i < NODES; i++)
         join(i, false);
@@ -299,7 +298,6 @@ START_TEST(test_scale_65536_nodes_lose_two_and_go_on)
     answer_all();
     check_world(3, NODES - 2);
 }
-END_TEST
 
 /* -- another server -------------------------------------------------------- */
 
@@ -307,14 +305,13 @@ static void vote(int conn)
 {
     const struct msg_voters *v = peers[conn].voters;
     const struct msg_world *w = &peers[conn].world;
-    struct msg m = {.kind = MSG_KIND_voted};
-    msg_set(m.voted.instance, w->instance);
-    m.voted.round = v->round;
-    m.voted.epoch = v->epoch;
-    msg_set(m.voted.epoch_id, v->epoch_id);
-    m.voted.group_rank = w->group_rank;
-    m.voted.group_world = w->group_world;
-    msg_set(m.voted.voters, v->ids);
+    struct msg m = {.kind = MSG_KIND_vote};
+    msg_set(m.vote.instance, w->instance);
+    m.vote.round = v->round;
+    m.vote.round_term = v->term;
+    m.vote.group_rank = w->group_rank;
+    m.vote.group_world = w->group_world;
+    msg_set(m.vote.voters, v->ids);
     say(conn, &m);
 }
 
@@ -329,16 +326,15 @@ static void join_next(int conn)
     m.join.group_rank = w->group_rank;
     m.join.lease_ms = 500;
     m.join.via = 1;
-    m.join.epoch = peers[conn].office.epoch;
-    msg_set(m.join.epoch_id, peers[conn].office.epoch_id);
+    m.join.term = peers[conn].prepare.term;
     say(conn, &m);
     if (peers[conn].voters != NULL)
         vote(conn);
 }
 
-/* Their server is killed: the next one takes office, and all have a lease of
+/* Their server is killed: the next one is elected, and all have a lease of
  * it, in the round in which they are. */
-START_TEST(test_scale_65536_nodes_move_to_another_server)
+TEST(test_scale_65536_nodes_move_to_another_server)
 {
     rdzv_del(rdzv);
     open_server("aaaaaaaaaaaaaaaa");
@@ -356,15 +352,14 @@ START_TEST(test_scale_65536_nodes_move_to_another_server)
     answer_all();
     rdzv_check(rdzv);
     for (int i = 0; i < NODES; i++) {
-        ck_assert_int_eq(peers[i].office.epoch, 2);
+        ck_assert_int_eq(peers[i].prepare.term.count, 2);
         ck_assert_int_ge(peers[i].grants, 1);
         ck_assert_int_eq(peers[i].worlds + peers[i].stops, 0);
     }
 }
-END_TEST
 
 /* Spares are told so, and one of them takes a lost node's place. */
-START_TEST(test_scale_16384_spares_cost_no_more_than_themselves)
+TEST(test_scale_16384_spares_cost_no_more_than_themselves)
 {
     for (int i = 0; i < NODES; i++)
         join(i, false);
@@ -384,10 +379,9 @@ START_TEST(test_scale_16384_spares_cost_no_more_than_themselves)
     ck_assert_int_eq(peers[NODES].world.group_rank, peers[5].world.group_rank);
     ck_assert_int_eq(peers[0].worlds, 2);
 }
-END_TEST
 
 /* As many roles as nodes: each is alone in its own. */
-START_TEST(test_scale_65536_roles_are_numbered)
+TEST(test_scale_65536_roles_are_numbered)
 {
     for (int i = 0; i < NODES; i++)
         join(i, true);
@@ -398,7 +392,6 @@ START_TEST(test_scale_65536_roles_are_numbered)
         ck_assert_int_eq(peers[i].world.role_world, 1 + i % 8);
     }
 }
-END_TEST
 
 /* -- many runs ------------------------------------------------------------- */
 
@@ -433,7 +426,7 @@ static int64_t cost_beside(int runs)
 }
 
 /* What one run does must not cost more because others are there. */
-START_TEST(test_scale_event_costs_the_same_beside_4096_runs)
+TEST(test_scale_event_costs_the_same_beside_4096_runs)
 {
     int64_t few_us = cost_beside(2);
     int64_t many_us = cost_beside(RUNS);
@@ -442,20 +435,6 @@ START_TEST(test_scale_event_costs_the_same_beside_4096_runs)
                   "%d runs",
                   EVENTS, (long long)few_us, (long long)many_us, RUNS);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("scale");
-    TCase *tcase = tcase_create("large");
-    tcase_set_timeout(tcase, 400); /* the limit is limit_cpu() */
-    tcase_set_tags(tcase, "sim");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, test_scale_65536_nodes_lose_two_and_go_on);
-    tcase_add_test(tcase, test_scale_65536_nodes_move_to_another_server);
-    tcase_add_test(tcase, test_scale_16384_spares_cost_no_more_than_themselves);
-    tcase_add_test(tcase, test_scale_65536_roles_are_numbered);
-    tcase_add_test(tcase, test_scale_event_costs_the_same_beside_4096_runs);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite);
-}
+/* The limit is limit_cpu(). */
+SUITE("scale", "large", .tags = "sim", .limit_s = 400, FIXTURE(setup, teardown))

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * How long it takes until a round runs again after a failure, with the daemon
@@ -43,7 +43,9 @@ static int64_t until_it_runs_ms(struct sim *s, int n)
     return at_ms - from_ms;
 }
 
-START_TEST(test_sim_round_runs_soon_though_the_daemon_dies_at_any_point)
+TEST_LOOP(test_sim_round_runs_soon_though_the_daemon_dies_at_any_point,
+          0,
+          CASES)
 {
     int n = cases[_i].nodes;
     int deed = 1;
@@ -66,12 +68,5 @@ START_TEST(test_sim_round_runs_soon_though_the_daemon_dies_at_any_point)
            n, cases[_i].spares, deed - 2, (int)longest_ms);
     ck_assert_int_gt(deed, 3 * n);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_sim_round_runs_soon_though_the_daemon_dies_at_any_point, CASES},
-    };
-    return story_main("seal", "sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("seal", "sim")

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/schedule */
+/* links: tests/sim/{sim,schedule} */
 /* libs: -lcjson */
 /*
  * Many schedules of faults for runs at one daemon, each made from its seed,
@@ -17,7 +17,7 @@
 #include "tests/lib/suite.h"
 #include "tests/sim/schedule.h"
 
-#define SCHEDULES 8000
+#define SCHEDULES 4000
 
 /* In every other schedule faults begin when the first round runs, and a round
  * must run again once they have ceased. In the others they begin at once, when
@@ -137,7 +137,7 @@ static void make_schedule(struct schedule *p, uint64_t seed)
 
 /* The invariants hold in each of many schedules, and each kind of fault and of
  * end came up. */
-START_TEST(test_sim_schedules_of_faults_keep_the_invariants)
+TEST(test_sim_schedules_of_faults_keep_the_invariants)
 {
     int64_t sums[SIM_COUNTS];
     if (!schedule_many(make_schedule, SCHEDULES, sums))
@@ -146,7 +146,6 @@ START_TEST(test_sim_schedules_of_faults_keep_the_invariants)
         ck_assert_msg(sums[c] > 0, "never: %s",
                       sim_count_meaning((enum sim_count)c));
 }
-END_TEST
 
 /* How many of some hundred schedules end with invariant 1 broken. */
 static int count_broken(bool ignore_leases, bool false_farewell)
@@ -165,35 +164,19 @@ static int count_broken(bool ignore_leases, bool false_farewell)
     return broken;
 }
 
+CASE("broken on purpose", .tags = "sim", .limit_s = 120)
+
 /* Where agents take no notice of their leases, workers of two rounds run at
  * once; the simulator sees that. */
-START_TEST(test_sim_agents_that_ignore_leases_break_invariant_1)
+TEST(test_sim_agents_that_ignore_leases_break_invariant_1)
 {
     ck_assert_int_gt(count_broken(true, false), 0);
 }
-END_TEST
 
 /* The same where a broken connection counts as a farewell. */
-START_TEST(test_sim_a_reset_taken_for_a_fin_breaks_invariant_1)
+TEST(test_sim_a_reset_taken_for_a_fin_breaks_invariant_1)
 {
     ck_assert_int_gt(count_broken(false, true), 0);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("sim");
-    TCase *many = tcase_create("many schedules");
-    tcase_set_timeout(many, 0);
-    tcase_set_tags(many, "sim");
-    tcase_add_test(many, test_sim_schedules_of_faults_keep_the_invariants);
-    suite_add_tcase(suite, many);
-    TCase *broken = tcase_create("broken on purpose");
-    tcase_set_timeout(broken, 120);
-    tcase_set_tags(broken, "sim");
-    tcase_add_test(broken,
-                   test_sim_agents_that_ignore_leases_break_invariant_1);
-    tcase_add_test(broken, test_sim_a_reset_taken_for_a_fin_breaks_invariant_1);
-    suite_add_tcase(suite, broken);
-    return suite_run(suite);
-}
+SUITE("sim", "many schedules", .tags = "sim", .limit_s = SUITE_ENDLESS)

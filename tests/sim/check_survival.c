@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * Which hosts may be lost: the cells of the table in docs/operations.md, "What
@@ -129,7 +129,7 @@ static void lose(struct sim *s, const struct loss *l)
         }
 }
 
-START_TEST(test_survival_of_each_loss_is_as_the_manual_says)
+TEST_EACH(test_survival_of_each_loss_is_as_the_manual_says, rows)
 {
     const struct row *row = &rows[_i];
     struct sim *s = begin(row);
@@ -146,7 +146,6 @@ START_TEST(test_survival_of_each_loss_is_as_the_manual_says)
     }
     sim_del(s);
 }
-END_TEST
 
 /*
  * More nodes than voters: a part of them falls silent at once, neighbours by
@@ -183,7 +182,7 @@ static bool is_voter(const struct sim *s, int i)
     return sim_agent(s, i)->vote.state == AGENT_VOTE_IN_FORCE;
 }
 
-START_TEST(test_survival_of_a_part_hangs_on_its_votes)
+TEST_EACH(test_survival_of_a_part_hangs_on_its_votes, parts)
 {
     const struct part *part = &parts[_i];
     const struct row row = {.place = LIST, .nodes = part->nodes};
@@ -206,13 +205,12 @@ START_TEST(test_survival_of_a_part_hangs_on_its_votes)
                 count_running(s), run);
     sim_del(s);
 }
-END_TEST
 
 /* One node is killed, and the other falls silent at once: nobody of the round
  * is left. The silent one may have been sent on elsewhere, by an operator. So
  * the first one, launched again, is given no place in that instance: it begins
  * another one. */
-START_TEST(test_survival_of_none_of_the_round_begins_another_instance)
+TEST(test_survival_of_none_of_the_round_begins_another_instance)
 {
     static const struct row row = {.place = LIST, .nodes = 2};
     struct sim *s = begin(&row);
@@ -228,11 +226,10 @@ START_TEST(test_survival_of_none_of_the_round_begins_another_instance)
     story_check(s, sim_workers(s, again) > 0 && other, "another instance runs");
     sim_del(s);
 }
-END_TEST
 
 /* Of two nodes one fell silent; Ctrl-C on the other one. Its vote stands, since
  * it leaves, but it lives, and knows of the end: that takes a second. */
-START_TEST(test_survival_of_a_silent_node_does_not_delay_a_users_end)
+TEST(test_survival_of_a_silent_node_does_not_delay_a_users_end)
 {
     static const struct row row = {.place = LIST, .nodes = 2};
     struct sim *s = begin(&row);
@@ -244,15 +241,5 @@ START_TEST(test_survival_of_a_silent_node_does_not_delay_a_users_end)
                 "the launcher has ended");
     sim_del(s);
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_survival_of_each_loss_is_as_the_manual_says, STORY_LEN(rows)},
-        {test_survival_of_a_part_hangs_on_its_votes, STORY_LEN(parts)},
-        {test_survival_of_none_of_the_round_begins_another_instance, 1},
-        {test_survival_of_a_silent_node_does_not_delay_a_users_end, 1},
-    };
-    return story_main("survival", "fast sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("survival", "fast sim")

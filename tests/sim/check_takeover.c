@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/schedule */
+/* links: tests/sim/{sim,schedule} */
 /* libs: -lcjson */
 /*
  * Many schedules of faults for runs of all kinds: servers on nodes and
@@ -204,7 +204,7 @@ static void make_schedule(struct schedule *p, uint64_t seed)
 
 /* The invariants hold in each of many schedules, and each kind of fault came
  * up. */
-START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
+TEST(test_takeover_schedules_of_faults_keep_the_invariants)
 {
     static const enum sim_count needed[] = {
         SIM_KILLED,      SIM_POWER_OFF,         SIM_CUT,
@@ -225,7 +225,6 @@ START_TEST(test_takeover_schedules_of_faults_keep_the_invariants)
         ck_assert_msg(sums[needed[i]] > 0, "never: %s",
                       sim_count_meaning(needed[i]));
 }
-END_TEST
 
 /* Most nodes die, soon after each other, and an operator looks every second
  * whether those that are left are at a server that waits for the dead ones. */
@@ -247,13 +246,12 @@ static void make_go_on(struct schedule *p, uint64_t seed)
 }
 
 /* The invariants hold where an operator gives voters up that are dead. */
-START_TEST(test_takeover_by_an_operator_keeps_the_invariants)
+TEST(test_takeover_by_an_operator_keeps_the_invariants)
 {
     int64_t sums[SIM_COUNTS];
     if (schedule_many(make_go_on, SCHEDULES / 2, sums))
         ck_assert_int_gt(sums[SIM_GONE_ON], 0);
 }
-END_TEST
 
 /* How many of some hundred schedules end with invariant 1 broken. */
 static int count_broken(bool ignore_leases, bool false_farewell, int ppm)
@@ -273,27 +271,26 @@ static int count_broken(bool ignore_leases, bool false_farewell, int ppm)
     return broken;
 }
 
+CASE("broken on purpose", .tags = "sim", .limit_s = 120)
+
 /* The simulator sees what agents do that take no notice of their leases. */
-START_TEST(test_takeover_agents_that_ignore_leases_break_invariant_1)
+TEST(test_takeover_agents_that_ignore_leases_break_invariant_1)
 {
     ck_assert_int_gt(count_broken(true, false, -1), 0);
 }
-END_TEST
 
 /* The same where a broken connection counts as a farewell. */
-START_TEST(test_takeover_a_reset_taken_for_a_farewell_breaks_invariant_1)
+TEST(test_takeover_a_reset_taken_for_a_farewell_breaks_invariant_1)
 {
     ck_assert_int_gt(count_broken(false, true, -1), 0);
 }
-END_TEST
 
 /* And where clocks differ by more than the margin of a lease: nothing is
  * promised then. */
-START_TEST(test_takeover_clocks_that_differ_too_much_break_invariant_1)
+TEST(test_takeover_clocks_that_differ_too_much_break_invariant_1)
 {
     ck_assert_int_gt(count_broken(false, false, 250000), 0);
 }
-END_TEST
 
 /* -- daemons that end in order --------------------------------------------- */
 
@@ -313,13 +310,14 @@ static void make_ends(struct schedule *p, uint64_t seed)
     }
 }
 
-START_TEST(test_takeover_daemons_that_end_in_order_keep_the_invariants)
+CASE("many schedules")
+
+TEST(test_takeover_daemons_that_end_in_order_keep_the_invariants)
 {
     int64_t sums[SIM_COUNTS];
     if (schedule_many(make_ends, SCHEDULES / 2, sums))
         ck_assert_int_gt(sums[SIM_SERVER_ENDED], SCHEDULES / 4);
 }
-END_TEST
 
 /* -- the end of a run ------------------------------------------------------ */
 
@@ -342,13 +340,12 @@ static void make_last(struct schedule *p, uint64_t seed)
     }
 }
 
-START_TEST(test_takeover_in_the_midst_of_the_end_keeps_the_invariants)
+TEST(test_takeover_in_the_midst_of_the_end_keeps_the_invariants)
 {
     int64_t sums[SIM_COUNTS];
     if (schedule_many(make_last, SCHEDULES / 2, sums))
         ck_assert_int_gt(sums[SIM_END_AGAIN], 0);
 }
-END_TEST
 
 /* -- farewells ------------------------------------------------------------- */
 
@@ -372,13 +369,51 @@ static void make_words(struct schedule *p, uint64_t seed)
     }
 }
 
-START_TEST(test_takeover_by_a_farewell_keeps_the_invariants)
+TEST(test_takeover_by_a_farewell_keeps_the_invariants)
 {
     int64_t sums[SIM_COUNTS];
     if (schedule_many(make_words, SCHEDULES / 2, sums))
         ck_assert_int_gt(sums[SIM_WORD_TAKEOVER], SCHEDULES / 60);
 }
-END_TEST
+
+/* -- by count -------------------------------------------------------------- */
+
+/* Strict runs, which lose their nodes at once and without a farewell, and get
+ * others; some of them more than once, and while the same faults go on. */
+static void make_count(struct schedule *p, uint64_t seed)
+{
+    struct rng rng;
+    make_of(p, seed, 2 + (int)(seed % 4));
+    rng_init(&rng, ~seed);
+    p->conf.kills_unproven = true;
+    p->conf.nodes_min = p->n_first / 2 + 1 + (int)(seed / 4 % 2);
+    if (p->conf.nodes_min > p->n_first)
+        p->conf.nodes_min = p->n_first;
+    p->conf.nodes_max = p->n_first;
+    p->conf.reconnect_ms += 4 * p->conf.heartbeat_ms;
+    if (p->n_steps > STEPS_MAX / 3)
+        p->n_steps = STEPS_MAX / 3;
+    int64_t at_us = QUIET_US + rng_below(&rng, (uint32_t)FAULTS_US / 4);
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < p->n_first; k++)
+            schedule_add(p, &rng, at_us + rng_below(&rng, 30000),
+                         rng_below(&rng, 2) == 0 ? ACT_KILL : ACT_POWER_OFF,
+                         (uint32_t)rng_next(&rng));
+        for (int k = 0; k < 2 * p->n_first; k++)
+            schedule_add(
+                p, &rng, at_us + rng_below(&rng, 12 * (uint32_t)MONO_S),
+                rng_below(&rng, 2) == 0 ? ACT_LAUNCH_AGAIN : ACT_LAUNCH,
+                (uint32_t)rng_next(&rng));
+        at_us += 4 * MONO_S + rng_below(&rng, 10 * (uint32_t)MONO_S);
+    }
+}
+
+TEST(test_takeover_by_count_keeps_the_invariants)
+{
+    int64_t sums[SIM_COUNTS];
+    if (schedule_many(make_count, SCHEDULES, sums))
+        ck_assert_int_gt(sums[SIM_BY_COUNT], SCHEDULES / 10);
+}
 
 /* -- found once ------------------------------------------------------------ */
 
@@ -401,38 +436,9 @@ static const struct {
 };
 
 /* Seeds that broke an invariant, by a wrong judgement of the simulator's. */
-START_TEST(test_takeover_of_a_seed_that_was_found_keeps_the_invariants)
+TEST_EACH(test_takeover_of_a_seed_that_was_found_keeps_the_invariants, found)
 {
     schedule_one(found[_i].make, found[_i].seed);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("takeover");
-    TCase *many = tcase_create("many schedules");
-    tcase_set_timeout(many, 0);
-    tcase_set_tags(many, "sim");
-    tcase_add_test(many, test_takeover_schedules_of_faults_keep_the_invariants);
-    tcase_add_test(many, test_takeover_by_an_operator_keeps_the_invariants);
-    tcase_add_test(many,
-                   test_takeover_daemons_that_end_in_order_keep_the_invariants);
-    tcase_add_test(many,
-                   test_takeover_in_the_midst_of_the_end_keeps_the_invariants);
-    tcase_add_test(many, test_takeover_by_a_farewell_keeps_the_invariants);
-    tcase_add_loop_test(
-        many, test_takeover_of_a_seed_that_was_found_keeps_the_invariants, 0,
-        sizeof(found) / sizeof(found[0]));
-    suite_add_tcase(suite, many);
-    TCase *broken = tcase_create("broken on purpose");
-    tcase_set_timeout(broken, 120);
-    tcase_set_tags(broken, "sim");
-    tcase_add_test(broken,
-                   test_takeover_agents_that_ignore_leases_break_invariant_1);
-    tcase_add_test(
-        broken, test_takeover_a_reset_taken_for_a_farewell_breaks_invariant_1);
-    tcase_add_test(broken,
-                   test_takeover_clocks_that_differ_too_much_break_invariant_1);
-    suite_add_tcase(suite, broken);
-    return suite_run(suite);
-}
+SUITE("takeover", "many schedules", .tags = "sim", .limit_s = SUITE_ENDLESS)

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * What the cores say in each kind of fault, line for line: the traces in
@@ -94,7 +94,7 @@ static void expect(struct sim *s, int from_ms, const char *name)
 }
 
 /* The last call begins with the second of 2..4 nodes; the third comes in it. */
-START_TEST(test_sim_first_round_waits_for_last_call)
+TEST(test_sim_first_round_waits_for_last_call)
 {
     struct sim *s = world(2, 4, 3);
     (void)sim_launch(s);
@@ -105,9 +105,8 @@ START_TEST(test_sim_first_round_waits_for_last_call)
     until(s, 1000);
     expect(s, 0, "first_round");
 }
-END_TEST
 
-START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
+TEST(test_sim_worker_failure_restarts_all_and_is_charged)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_worker_dies(s, 1, 0, 7, 0);
@@ -116,9 +115,8 @@ START_TEST(test_sim_worker_failure_restarts_all_and_is_charged)
     ck_assert_int_eq(sim_agent(s, 1)->round.world.restarts, 1);
     expect(s, 1000, "worker_failure");
 }
-END_TEST
 
-START_TEST(test_sim_killed_node_is_left_out_at_its_farewell)
+TEST(test_sim_killed_node_is_left_out_at_its_farewell)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_kill(s, 1);
@@ -126,20 +124,18 @@ START_TEST(test_sim_killed_node_is_left_out_at_its_farewell)
     ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 0);
     expect(s, 1000, "killed_node");
 }
-END_TEST
 
 /* One heartbeat_timeout after its last beat, and not earlier. */
-START_TEST(test_sim_silent_node_is_left_out_when_its_lease_is_over)
+TEST(test_sim_silent_node_is_left_out_when_its_lease_is_over)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_power_off(s, 1);
     until(s, 2500);
     expect(s, 1000, "silent_node");
 }
-END_TEST
 
 /* The node kills its workers before the server goes on without it. */
-START_TEST(test_sim_cut_node_fences_itself_and_comes_back)
+TEST(test_sim_cut_node_fences_itself_and_comes_back)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_cut(s, 1, true, true);
@@ -148,11 +144,10 @@ START_TEST(test_sim_cut_node_fences_itself_and_comes_back)
     until(s, 6000);
     expect(s, 1000, "cut_node");
 }
-END_TEST
 
 /* A firewall answers for the server, which lives: that is no reason for the
  * node's workers to run on beside the next round. */
-START_TEST(test_sim_rejected_node_fences_itself)
+TEST(test_sim_rejected_node_fences_itself)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_reject(s, 1);
@@ -162,10 +157,9 @@ START_TEST(test_sim_rejected_node_fences_itself)
     until(s, 6000);
     expect(s, 1000, "rejected_node");
 }
-END_TEST
 
 /* Its nodes go on by themselves. */
-START_TEST(test_sim_daemon_that_ends_in_order_stops_nobody)
+TEST(test_sim_daemon_that_ends_in_order_stops_nobody)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_server_end(s);
@@ -179,9 +173,8 @@ START_TEST(test_sim_daemon_that_ends_in_order_stops_nobody)
     }
     expect(s, 1000, "daemon_ended");
 }
-END_TEST
 
-START_TEST(test_sim_daemon_that_dies_stops_nobody)
+TEST(test_sim_daemon_that_dies_stops_nobody)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_server_kill(s);
@@ -194,10 +187,9 @@ START_TEST(test_sim_daemon_that_dies_stops_nobody)
     }
     expect(s, 1000, "daemon_restart");
 }
-END_TEST
 
 /* The spare comes back first, and tells the new daemon of the round. */
-START_TEST(test_sim_daemon_restart_is_not_fooled_by_a_spare)
+TEST(test_sim_daemon_restart_is_not_fooled_by_a_spare)
 {
     struct sim *s = two_nodes(2, 2, 3);
     (void)sim_launch(s);
@@ -214,18 +206,16 @@ START_TEST(test_sim_daemon_restart_is_not_fooled_by_a_spare)
         ck_assert_int_eq(sim_workers(s, i), 2);
     expect(s, 1100, "daemon_restart_spare");
 }
-END_TEST
 
-START_TEST(test_sim_late_node_makes_the_round_larger)
+TEST(test_sim_late_node_makes_the_round_larger)
 {
     struct sim *s = two_nodes(1, 3, 3);
     (void)sim_launch(s);
     until(s, 1200);
     expect(s, 1000, "scale_up");
 }
-END_TEST
 
-START_TEST(test_sim_spare_takes_the_place_of_a_killed_node)
+TEST(test_sim_spare_takes_the_place_of_a_killed_node)
 {
     struct sim *s = two_nodes(2, 2, 3);
     (void)sim_launch(s);
@@ -235,9 +225,8 @@ START_TEST(test_sim_spare_takes_the_place_of_a_killed_node)
     ck_assert_int_eq(sim_agent(s, 2)->round.world.group_rank, 0);
     expect(s, 1000, "spare");
 }
-END_TEST
 
-START_TEST(test_sim_killed_node_of_two_is_waited_for)
+TEST(test_sim_killed_node_of_two_is_waited_for)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_kill(s, 1);
@@ -246,9 +235,8 @@ START_TEST(test_sim_killed_node_of_two_is_waited_for)
     until(s, 1700);
     expect(s, 1000, "replacement");
 }
-END_TEST
 
-START_TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
+TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_signal(s, 1, SIGTERM);
@@ -256,10 +244,9 @@ START_TEST(test_sim_node_told_to_go_leaves_and_the_others_go_on)
     ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
     expect(s, 1000, "leave");
 }
-END_TEST
 
 /* n1's workers look whether they are asked, n0's do not. */
-START_TEST(test_sim_drained_node_leaves_at_a_step)
+TEST(test_sim_drained_node_leaves_at_a_step)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_listens(s, 1);
@@ -268,10 +255,9 @@ START_TEST(test_sim_drained_node_leaves_at_a_step)
     ck_assert_int_eq(sim_exit_status(s, 1), 80);
     expect(s, 1000, "drain");
 }
-END_TEST
 
 /* The order is lost with the connection: it is said again. */
-START_TEST(test_sim_drain_reaches_a_node_that_was_away)
+TEST(test_sim_drain_reaches_a_node_that_was_away)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_cut(s, 1, true, true);
@@ -284,9 +270,8 @@ START_TEST(test_sim_drain_reaches_a_node_that_was_away)
     ck_assert_int_eq(sim_exit_status(s, 1), 80);
     expect(s, 1000, "drain_lost");
 }
-END_TEST
 
-START_TEST(test_sim_order_ends_the_run_on_all)
+TEST(test_sim_order_ends_the_run_on_all)
 {
     struct sim *s = two_nodes(1, 2, 3);
     ck_assert(sim_end(s));
@@ -295,9 +280,8 @@ START_TEST(test_sim_order_ends_the_run_on_all)
         ck_assert_int_eq(sim_exit_status(s, i), 84);
     expect(s, 1000, "ended");
 }
-END_TEST
 
-START_TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
+TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
 {
     struct sim *s = two_nodes(1, 2, 3);
     sim_signal(s, 1, SIGINT);
@@ -306,9 +290,8 @@ START_TEST(test_sim_interrupt_on_one_node_ends_the_run_on_all)
         ck_assert_int_eq(sim_exit_status(s, i), 128 + SIGINT);
     expect(s, 1000, "interrupt");
 }
-END_TEST
 
-START_TEST(test_sim_spent_budget_ends_all_with_the_root_cause)
+TEST(test_sim_spent_budget_ends_all_with_the_root_cause)
 {
     struct sim *s = two_nodes(2, 2, 1);
     sim_worker_dies(s, 1, 1, 7, 0);
@@ -322,10 +305,9 @@ START_TEST(test_sim_spent_budget_ends_all_with_the_root_cause)
     }
     expect(s, 1000, "budget_spent");
 }
-END_TEST
 
 /* The survivor's worker fails first; its peer's loss comes to light later. */
-START_TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
+TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
 {
     struct sim *s = two_nodes(1, 2, 0);
     sim_power_off(s, 1);
@@ -335,9 +317,8 @@ START_TEST(test_sim_failure_that_a_loss_caused_is_not_charged)
     ck_assert_int_eq(sim_agent(s, 0)->round.world.restarts, 0);
     expect(s, 1000, "refund");
 }
-END_TEST
 
-START_TEST(test_sim_run_ends_when_the_last_node_is_done)
+TEST(test_sim_run_ends_when_the_last_node_is_done)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_finish_node(s, 1);
@@ -348,10 +329,9 @@ START_TEST(test_sim_run_ends_when_the_last_node_is_done)
         ck_assert_int_eq(sim_exit_status(s, i), 0);
     expect(s, 1000, "done");
 }
-END_TEST
 
 /* What a node did stays done when its launcher is lost after it. */
-START_TEST(test_sim_done_node_may_be_lost)
+TEST(test_sim_done_node_may_be_lost)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_finish_node(s, 1);
@@ -363,11 +343,10 @@ START_TEST(test_sim_done_node_may_be_lost)
     ck_assert_int_eq(sim_exit_status(s, 0), 0);
     expect(s, 1000, "done_and_lost");
 }
-END_TEST
 
 /* A stopped server stops no worker, though its silence is longer than
  * heartbeat_timeout. */
-START_TEST(test_sim_silent_server_stops_no_job)
+TEST(test_sim_silent_server_stops_no_job)
 {
     struct sim *s = two_nodes(2, 2, 3);
     until(s, 2000);
@@ -383,10 +362,9 @@ START_TEST(test_sim_silent_server_stops_no_job)
     }
     expect(s, 1000, "silent_server");
 }
-END_TEST
 
 /* The first late one at once, the two after it together. */
-START_TEST(test_sim_late_nodes_are_taken_together)
+TEST(test_sim_late_nodes_are_taken_together)
 {
     struct sim *s = slow_world(5, 2000);
     (void)sim_launch(s);
@@ -400,10 +378,9 @@ START_TEST(test_sim_late_nodes_are_taken_together)
     ck_assert_int_eq(sim_agent(s, 0)->round.world.group_world, 4);
     expect(s, 1000, "scale_together");
 }
-END_TEST
 
 /* Workers of n0 look whether they are asked, those of n1 do not. */
-START_TEST(test_sim_workers_are_asked_before_a_node_is_added)
+TEST(test_sim_workers_are_asked_before_a_node_is_added)
 {
     struct sim *s = two_nodes(1, 3, 0);
     sim_listens(s, 0);
@@ -411,11 +388,10 @@ START_TEST(test_sim_workers_are_asked_before_a_node_is_added)
     until(s, 1200);
     expect(s, 1000, "scale_asked");
 }
-END_TEST
 
 /* They look, but never leave: SIGTERM after the grace, SIGKILL after another.
  */
-START_TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
+TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
 {
     struct sim *s = two_nodes(1, 3, 0);
     sim_listens(s, 0);
@@ -424,10 +400,9 @@ START_TEST(test_sim_workers_that_do_not_leave_are_told_then_killed)
     until(s, 3500);
     expect(s, 1000, "scale_stubborn");
 }
-END_TEST
 
 /* ... but for a short time only if the other node's failed. */
-START_TEST(test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly)
+TEST(test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly)
 {
     struct sim *s = two_nodes(2, 2, 3);
     sim_stubborn(s, 0);
@@ -435,11 +410,10 @@ START_TEST(test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly)
     until(s, 1500);
     expect(s, 1000, "failure_stubborn");
 }
-END_TEST
 
 /* Its workers got the notice before its launcher did: no restart is charged,
  * though none is left. */
-START_TEST(test_sim_node_that_is_preempted_is_not_charged)
+TEST(test_sim_node_that_is_preempted_is_not_charged)
 {
     struct sim *s = two_nodes(1, 2, 0);
     sim_worker_dies(s, 1, 0, 0, SIGTERM);
@@ -451,9 +425,8 @@ START_TEST(test_sim_node_that_is_preempted_is_not_charged)
     ck_assert_int_eq(sim_exit_status(s, 1), 128 + SIGTERM);
     expect(s, 1000, "preempted");
 }
-END_TEST
 
-START_TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
+TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
 {
     struct sim *s = world(2, 2, 3);
     (void)sim_launch(s);
@@ -461,39 +434,5 @@ START_TEST(test_sim_too_few_nodes_end_by_timeout_and_say_who_came)
     ck_assert_int_eq(sim_exit_status(s, 0), 75);
     expect(s, 0, "too_few");
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_sim_first_round_waits_for_last_call, 1},
-        {test_sim_worker_failure_restarts_all_and_is_charged, 1},
-        {test_sim_killed_node_is_left_out_at_its_farewell, 1},
-        {test_sim_silent_node_is_left_out_when_its_lease_is_over, 1},
-        {test_sim_cut_node_fences_itself_and_comes_back, 1},
-        {test_sim_rejected_node_fences_itself, 1},
-        {test_sim_daemon_that_ends_in_order_stops_nobody, 1},
-        {test_sim_daemon_that_dies_stops_nobody, 1},
-        {test_sim_daemon_restart_is_not_fooled_by_a_spare, 1},
-        {test_sim_late_node_makes_the_round_larger, 1},
-        {test_sim_spare_takes_the_place_of_a_killed_node, 1},
-        {test_sim_killed_node_of_two_is_waited_for, 1},
-        {test_sim_node_told_to_go_leaves_and_the_others_go_on, 1},
-        {test_sim_interrupt_on_one_node_ends_the_run_on_all, 1},
-        {test_sim_drained_node_leaves_at_a_step, 1},
-        {test_sim_drain_reaches_a_node_that_was_away, 1},
-        {test_sim_order_ends_the_run_on_all, 1},
-        {test_sim_spent_budget_ends_all_with_the_root_cause, 1},
-        {test_sim_failure_that_a_loss_caused_is_not_charged, 1},
-        {test_sim_run_ends_when_the_last_node_is_done, 1},
-        {test_sim_done_node_may_be_lost, 1},
-        {test_sim_silent_server_stops_no_job, 1},
-        {test_sim_late_nodes_are_taken_together, 1},
-        {test_sim_workers_are_asked_before_a_node_is_added, 1},
-        {test_sim_workers_that_do_not_leave_are_told_then_killed, 1},
-        {test_sim_workers_that_ignore_sigterm_hold_up_a_restart_shortly, 1},
-        {test_sim_node_that_is_preempted_is_not_charged, 1},
-        {test_sim_too_few_nodes_end_by_timeout_and_say_who_came, 1},
-    };
-    return story_main("traces", "fast sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("traces", "fast sim")

@@ -1,4 +1,4 @@
-/* links: tests/sim/sim tests/sim/story */
+/* links: tests/sim/{sim,story} */
 /* libs: -lcjson */
 /*
  * Two servers live behind one address, and the one that knew the run is gone:
@@ -79,7 +79,7 @@ static int64_t play(uint64_t seed, int nodes, bool print)
     return rounds;
 }
 
-START_TEST(test_sim_of_two_servers_one_goes_on_at_most)
+TEST_LOOP(test_sim_of_two_servers_one_goes_on_at_most, 0, 5) /* 2 to 6 nodes */
 {
     int64_t rounds = 0;
     if (getenv("SEED") != NULL) {
@@ -90,12 +90,5 @@ START_TEST(test_sim_of_two_servers_one_goes_on_at_most)
         rounds += play(seed, _i + 2, false);
     ck_assert_int_gt(rounds, SEEDS / 4); /* some do */
 }
-END_TEST
 
-int main(void)
-{
-    const struct story_test tests[] = {
-        {test_sim_of_two_servers_one_goes_on_at_most, 5}, /* 2 to 6 nodes */
-    };
-    return story_main("two_servers", "sim", tests, STORY_LEN(tests));
-}
+STORY_SUITE("two_servers", "sim")

@@ -30,6 +30,7 @@ static void fill_join(struct sim *s, int i, int machine, struct msg_join *j)
         .heartbeat_ms = s->conf.heartbeat_ms,
         .reconnect_ms = s->conf.reconnect_ms,
         .group_rank = -1,
+        .answered_ms = -1,
         .serve_port = SERVE_PORT + machine,
     };
     msg_set(j->run, "sim");
@@ -48,6 +49,7 @@ static int launch_on(struct sim *s, int machine)
     struct node_sim *n = &s->nodes[i];
     struct agent_conf conf = {.shutdown_us = s->conf.grace_ms * MONO_MS,
                               .failure_us = s->conf.failure_ms * MONO_MS,
+                              .death_us = s->conf.failure_ms * MONO_MS,
                               .endpoints = s->conf.endpoints,
                               .seed = s->conf.seed + (uint64_t)i};
     fill_join(s, i, machine < 0 ? i : machine, &conf.join);
@@ -74,6 +76,18 @@ static int launch_on(struct sim *s, int machine)
 int sim_launch(struct sim *s)
 {
     return launch_on(s, -1);
+}
+
+/* Less a margin for clocks that differ. */
+bool sim_may_launch(const struct sim *s)
+{
+    int64_t within_us = s->conf.heartbeat_ms * MONO_MS * 11 / 10;
+    int n = 0;
+    for (int i = 0; i < s->n_nodes; i++)
+        n += s->nodes[i].alive ||
+             s->now_us < mono_after(s->nodes[i].died_us, within_us);
+    return 2 * s->conf.nodes_min <= s->conf.nodes_max ||
+           n + 1 < 2 * s->conf.nodes_min;
 }
 
 /* What its predecessor left is gone: the machine began anew, or the guard had
@@ -156,7 +170,8 @@ void sim_power_off(struct sim *s, int i)
         return;
     s->count[SIM_POWER_OFF]++;
     sim_tell(s, "fault", "%s has no power", name_of(s, i));
-    n->alive = n->agent_frozen = n->node_frozen = false;
+    node_dies(s, n);
+    n->agent_frozen = n->node_frozen = false;
     n->killed = n->off = true;
     for (int k = 0; k < SIM_PROCS_MAX; k++)
         n->workers[k].alive = false;

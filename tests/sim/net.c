@@ -156,7 +156,7 @@ static void to_server(struct sim *s, int conn, struct item *item)
         s->count[SIM_MESSAGES]++;
         if (item->msg.kind == MSG_KIND_join)
             n->moves_told = c->moves;
-        if (item->msg.kind == MSG_KIND_farewell)
+        if (item->msg.kind == MSG_KIND_vote && item->msg.vote.last)
             note_farewell(n, s->servers[c->server].life);
         ev.kind = RDZV_MSG;
         ev.msg = &item->msg;
@@ -175,7 +175,7 @@ static void to_server(struct sim *s, int conn, struct item *item)
     server_step(s, c->server, &ev);
     if (s->conf.false_farewell && item->kind == ITEM_RST && !c->is_beside &&
         n->recorded.version > 0) {
-        struct msg m = {.kind = MSG_KIND_farewell, .farewell = n->recorded};
+        struct msg m = {.kind = MSG_KIND_vote, .vote = n->recorded};
         struct rdzv_event false_ev = {.kind = RDZV_MSG,
                                       .conn = conn,
                                       .msg = &m,
@@ -219,6 +219,8 @@ static void to_node(struct sim *s, int conn, struct item *item)
             item->msg.lease.grant_ms = 86400000;
         if (item->msg.kind == MSG_KIND_voters)
             beside_voters(s, c->node, &item->msg.voters);
+        if (item->msg.kind == MSG_KIND_serves)
+            beside_moved(s, c->node, &item->msg.serves);
         ev.kind = AGENT_MSG;
         ev.msg = &item->msg;
         break;

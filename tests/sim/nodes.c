@@ -171,13 +171,12 @@ bool node_is_at_its_own(const struct sim *s, int i, int server)
  * says nothing of its vote. */
 static void check_recorded(struct sim *s, int i, const struct msg *m)
 {
-    const struct msg_farewell *f = &s->nodes[i].recorded;
-    bool is_promise = m->kind == MSG_KIND_promise && f->epoch > 0;
+    const struct msg_vote *f = &s->nodes[i].recorded;
+    bool is_promise = m->kind == MSG_KIND_promise && f->term.count > 0;
     bool is_accept = m->kind == MSG_KIND_accept;
-    if ((is_promise && (f->epoch != m->promise.epoch ||
-                        strcmp(f->epoch_id, m->promise.epoch_id) != 0)) ||
-        (is_accept &&
-         (f->round != m->accept.round || f->round_epoch != m->accept.epoch)))
+    if ((is_promise && term_cmp(&f->term, &m->promise.term) != 0) ||
+        (is_accept && (f->round != m->accept.round ||
+                       term_cmp(&f->round_term, &m->accept.term) != 0)))
         sim_break(s, "node %d says '%s', and has not recorded it", i,
                   msg_name(m->kind));
 }
@@ -215,7 +214,7 @@ static void act(void *ctx, const struct agent_action *a)
         beside_ask_no_more(s, acting->node);
         return;
     case AGENT_RECORD:
-        n->recorded = a->msg->farewell;
+        n->recorded = a->msg->vote;
         return;
     case AGENT_SEND:
         if (n->conn >= 0)
@@ -274,10 +273,16 @@ bool node_serves(const struct sim *s, int i)
     return s->machines[s->nodes[i].machine].tenant == i;
 }
 
+void node_dies(const struct sim *s, struct node_sim *n)
+{
+    n->alive = false;
+    n->died_us = s->now_us;
+}
+
 static void after_exit(struct sim *s, int i)
 {
     struct node_sim *n = &s->nodes[i];
-    n->alive = false;
+    node_dies(s, n);
     if (count_alive(n) > 0)
         sim_break(s, "the launcher of node %d ended and left workers", i);
     net_node_closes(s, i, ITEM_FIN);
@@ -358,7 +363,7 @@ void node_tree_dies(struct sim *s, int i)
 {
     struct node_sim *n = &s->nodes[i];
     int64_t us = sim_random(s) ? sim_rnd(s, TREE_US) : 5 * MONO_MS;
-    n->alive = false;
+    node_dies(s, n);
     n->killed = true;
     n->unproven = s->conf.kills_unproven;
     net_node_closes(s, i, sim_rnd(s, 2) == 0 ? ITEM_FIN : ITEM_RST);
@@ -384,7 +389,7 @@ static void on_guard(struct sim *s, const struct event *ev)
     for (int k = 0; k < SIM_PROCS_MAX; k++)
         if (n->workers[k].alive)
             kill_worker(s, ev->of, k, SIGKILL);
-    n->alive = false;
+    node_dies(s, n);
     n->killed = true;
     if (node_serves(s, ev->of))
         server_kill(s, n->machine);

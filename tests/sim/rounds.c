@@ -1,42 +1,40 @@
 /*
  * Rounds: what each server proposes, and what comes into
- * force. A round is named by (instance, epoch, round); epochs are ordered by
+ * force. A round is named by (instance, term, round); terms are ordered by
  * their count, then by the id of their server.
  *
  * Invariant 1, for several servers: there is one world of a name. Rounds of an
  * instance come into force by go, or at once by a world that is not pending.
  * From then on no worker of an earlier one runs or starts. One of a single node
  * is in force when that node starts workers: it alone can tell of it. A server
- * that lost its office may read the last accept of an old round late; nobody
+ * that was deposed may read the last accept of an old round late; nobody
  * obeys its go.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "rendezvous/core/inner/authority/authority.h"
 #include "tests/sim/world.h"
 
-static bool is_named(const struct round_sim *r,
-                     int64_t epoch,
-                     const char *epoch_id,
-                     int64_t round)
+static bool
+is_named(const struct round_sim *r, const struct term *term, int64_t round)
 {
-    return r->epoch == epoch && r->round == round &&
-           strcmp(r->epoch_id, epoch_id) == 0;
+    return term_cmp(&r->term, term) == 0 && r->round == round;
 }
 
 /* NULL: none is known by that name. */
 static struct round_sim *
-find(struct sim *s, int64_t epoch, const char *epoch_id, int64_t round)
+find(struct sim *s, const struct term *term, int64_t round)
 {
     for (int i = s->n_rounds - 1; i >= 0; i--)
-        if (is_named(&s->rounds[i], epoch, epoch_id, round))
+        if (is_named(&s->rounds[i], term, round))
             return &s->rounds[i];
     return NULL;
 }
 
 static struct round_sim *find_world(struct sim *s, const struct msg_world *w)
 {
-    struct round_sim *r = find(s, w->epoch, w->epoch_id, w->round);
+    struct round_sim *r = find(s, &w->term, w->round);
     return r != NULL &&
                    msg_same_instance(s->instances[r->instance].id, w->instance)
                ? r
@@ -45,10 +43,7 @@ static struct round_sim *find_world(struct sim *s, const struct msg_world *w)
 
 static bool is_later(const struct round_sim *a, const struct round_sim *b)
 {
-    if (a->epoch != b->epoch)
-        return a->epoch > b->epoch;
-    int order = strcmp(a->epoch_id, b->epoch_id);
-    return order != 0 ? order > 0 : a->round > b->round;
+    return round_cmp(&a->term, a->round, &b->term, b->round) > 0;
 }
 
 /* -- voters ---------------------------------------------------------------- */
@@ -75,8 +70,7 @@ void round_voters(struct sim *s, const struct msg_voters *v)
 {
     if (v->ids[0] == '\0')
         return;
-    s->told = (struct round_sim){.epoch = v->epoch, .round = v->round};
-    msg_set(s->told.epoch_id, v->epoch_id);
+    s->told = (struct round_sim){.term = v->term, .round = v->round};
     s->told.n_voters = read_voters(s, v->ids, s->told.voters);
 }
 
@@ -93,22 +87,21 @@ open_round(struct sim *s, int instance, const struct msg_world *w)
     }
     struct round_sim *r = &s->rounds[s->n_rounds++];
     *r = (struct round_sim){.instance = instance,
-                            .epoch = w->epoch,
+                            .term = w->term,
                             .round = w->round,
                             .group_world = (int)w->group_world,
                             .world_size = (int)w->world_size,
                             .restarts = (int)w->restarts};
-    msg_set(r->epoch_id, w->epoch_id);
     msg_set(r->master_addr, w->master_addr);
     r->seats = calloc((size_t)r->group_world, sizeof(r->seats[0]));
     if (r->seats == NULL)
         abort();
-    if (is_named(&s->told, r->epoch, r->epoch_id, r->round)) {
+    if (is_named(&s->told, &r->term, r->round)) {
         r->n_voters = s->told.n_voters;
         memcpy(r->voters, s->told.voters, sizeof(r->voters));
     } else {
         sim_break(s, "(%lld %s, %lld) is told of before its voters",
-                  (long long)r->epoch, r->epoch_id, (long long)r->round);
+                  (long long)r->term.count, r->term.id, (long long)r->round);
     }
     s->count[SIM_PROPOSED]++;
     if (w->group_world < s->conf.nodes_min ||
@@ -141,7 +134,7 @@ static void take_seat(struct sim *s,
     struct seat *seat = &r->seats[w->group_rank];
     if (seat->seen && (seat->node != node || seat->base_rank != w->base_rank))
         sim_break(s, "invariant 1: a place of (%lld %s, %lld) was given twice",
-                  (long long)r->epoch, r->epoch_id, (long long)r->round);
+                  (long long)r->term.count, r->term.id, (long long)r->round);
     if (seat->seen)
         return;
     *seat = (struct seat){.seen = true,
@@ -186,8 +179,8 @@ static void check_none_runs(struct sim *s, const struct round_sim *but)
             sim_break(s,
                       "invariant 1: a worker of (%lld %s, %lld) runs on n%d "
                       "while (%lld %s, %lld) is in force",
-                      (long long)r->epoch, r->epoch_id, (long long)r->round, i,
-                      (long long)but->epoch, but->epoch_id,
+                      (long long)r->term.count, r->term.id, (long long)r->round,
+                      i, (long long)but->term.count, but->term.id,
                       (long long)but->round);
         }
     }
@@ -208,14 +201,24 @@ static void check_window(struct sim *s, struct instance *in, int restarts)
         sim_break(s, "invariant 3: restart %d comes too early", restarts);
 }
 
+/* Two lines may follow one round, and know nothing of each other: the later one
+ * counts from that round on. */
+static bool is_of_another_line(const struct instance *in,
+                               const struct round_sim *r)
+{
+    return in->round > 0 && in->line != AUTHORITY_LINE(r->term.count);
+}
+
 /* Invariant 3: what was charged and then known to nobody that is left is
  * counted; that is none of what ever was in force. */
 static void
 check_charge(struct sim *s, struct instance *in, const struct round_sim *r)
 {
+    if (s->count[SIM_BY_COUNT] > 0 && is_of_another_line(in, r))
+        return;
     int charged = in->round == 0 ? 0 : r->restarts - in->restarts;
-    if (charged < 0 && s->count[SIM_GONE_ON] > 0)
-        charged = 0; /* it was known only to nodes that an operator gave up */
+    if (charged < 0 && s->count[SIM_GONE_ON] + s->count[SIM_BY_COUNT] > 0)
+        charged = 0; /* it was known only to nodes that were given up */
     s->count[SIM_CHARGED] += charged > 0;
     if (r->round <= in->round)
         sim_break(s, "invariant 3: round %lld after round %lld",
@@ -235,17 +238,18 @@ static void come_into_force(struct sim *s, struct round_sim *r)
     if (r->in_force)
         return;
     if (newest != NULL && !is_later(r, newest)) {
-        s->count[SIM_LATE_GO]++; /* of who has lost office, and hears nothing */
+        s->count[SIM_LATE_GO]++; /* of a deposed leader, which hears nothing */
         return;
     }
-    if (in->final_status >= 0)
+    if (watch_line(s, in, r->term.count)->final_status >= 0)
         sim_break(s, "invariant 5: (%lld %s, %lld) comes after the final end",
-                  (long long)r->epoch, r->epoch_id, (long long)r->round);
+                  (long long)r->term.count, r->term.id, (long long)r->round);
     check_none_runs(s, r);
     check_charge(s, in, r);
     s->count[SIM_ROUNDS]++;
     r->in_force = true;
     in->round = r->round;
+    in->line = AUTHORITY_LINE(r->term.count);
     in->restarts = r->restarts;
     in->group_world = r->group_world;
     in->world_size = r->world_size;
@@ -267,7 +271,7 @@ void round_world(struct sim *s,
         strcmp(w->master_addr, r->master_addr) != 0 ||
         w->restarts != r->restarts || w->group_rank >= r->group_world) {
         sim_break(s, "invariant 1: two worlds of (%lld %s, %lld)",
-                  (long long)w->epoch, w->epoch_id, (long long)w->round);
+                  (long long)w->term.count, w->term.id, (long long)w->round);
         return;
     }
     take_seat(s, r, node, w);
@@ -280,25 +284,24 @@ void round_world(struct sim *s,
  * not accept: that is in force once it starts its workers. */
 void round_go(struct sim *s, int node, const struct msg_go *g)
 {
-    struct round_sim *r = find(s, g->epoch, g->epoch_id, g->round);
+    struct round_sim *r = find(s, &g->term, g->round);
     if (s->nodes[node].agent.hands_over && (r == NULL || r->group_world == 1))
         return;
     if (r == NULL)
         sim_break(s, "go for (%lld %s, %lld), which nobody was told of",
-                  (long long)g->epoch, g->epoch_id, (long long)g->round);
+                  (long long)g->term.count, g->term.id, (long long)g->round);
     else
         come_into_force(s, r);
 }
 
-void round_office(struct sim *s, const struct msg_office *o)
+void round_prepare(struct sim *s, const struct msg_prepare *o)
 {
     struct server_sim *srv = &s->servers[s->acting];
-    srv->acts &= srv->epoch == o->epoch;
-    srv->epoch = o->epoch;
-    msg_set(srv->epoch_id, o->epoch_id);
+    srv->acts &= srv->term.count == o->term.count;
+    srv->term = o->term;
 }
 
-/* Only a server in office grants any. */
+/* Only a leader grants any. */
 void round_lease(struct sim *s, const struct msg_lease *l)
 {
     struct server_sim *srv = &s->servers[s->acting];
@@ -306,7 +309,7 @@ void round_lease(struct sim *s, const struct msg_lease *l)
     srv->lease_at_us = s->now_us;
     if (l->grant_ms >= s->conf.heartbeat_ms)
         sim_break(s, "a lease of %lld ms", (long long)l->grant_ms);
-    if (srv->epoch == 0 || srv->acts)
+    if (srv->term.count == 0 || srv->acts)
         return;
     srv->acts = true;
     srv->waits = false;
@@ -341,7 +344,8 @@ int round_spawn(struct sim *s, int node, const struct msg_world *w)
         sim_break(s,
                   "invariant 1: n%d starts workers of (%lld %s, %lld), which "
                   "is not what is in force",
-                  node, (long long)w->epoch, w->epoch_id, (long long)w->round);
+                  node, (long long)w->term.count, w->term.id,
+                  (long long)w->round);
         return 0;
     }
     check_none_runs(s, r);
@@ -351,7 +355,7 @@ int round_spawn(struct sim *s, int node, const struct msg_world *w)
 /* -- the majority ---------------------------------------------------------- */
 
 /* The server that most nodes are at knows that all of it is dead. */
-static bool is_struck(const struct sim *s, const struct node_sim *n)
+static bool is_dead(const struct sim *s, const struct node_sim *n)
 {
     for (int i = 0; i < n->n_farewells; i++)
         if (n->farewell_lives[i] == server_life(s))
@@ -366,7 +370,7 @@ static bool has_votes(const struct sim *s, const struct round_sim *r)
     for (int i = 0; i < r->n_voters; i++) {
         const struct node_sim *n = &s->nodes[r->voters[i]];
         alive += n->alive;
-        living += n->alive || !is_struck(s, n);
+        living += n->alive || !is_dead(s, n);
     }
     return 2 * alive > living;
 }

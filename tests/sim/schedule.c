@@ -6,6 +6,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* -- making a schedule ----------------------------------------------------- */
 
@@ -213,7 +217,8 @@ static void act_on_node(struct sim *s, const struct step *step)
         return;
     case ACT_LAUNCH_AGAIN:
         for (int k = 0, n = sim_agents(s); k < n; k++)
-            if (n < SIM_AGENTS_MAX && sim_launch_again(s, (i + k) % n) >= 0)
+            if (n < SIM_AGENTS_MAX && sim_may_launch(s) &&
+                sim_launch_again(s, (i + k) % n) >= 0)
                 return;
         return;
     case ACT_REJECT:
@@ -301,7 +306,7 @@ play_step(struct sim *s, const struct schedule *p, const struct step *step)
     uint64_t sides = (uint64_t)step->how << 24 ^ step->node;
     switch (step->act) {
     case ACT_LAUNCH:
-        if (sim_agents(s) < SIM_AGENTS_MAX)
+        if (sim_agents(s) < SIM_AGENTS_MAX && sim_may_launch(s))
             (void)sim_launch(s);
         return;
     case ACT_SERVER_START:
@@ -430,28 +435,85 @@ static uint64_t env_number(const char *name, uint64_t otherwise)
     return text == NULL ? otherwise : strtoull(text, NULL, 10);
 }
 
+/* What one of several processes plays: every `of`-th schedule from `from` on.
+ */
+struct share {
+    uint64_t from;
+    uint64_t of;
+    uint64_t end;
+    int64_t n_broken;
+    int64_t sums[SIM_COUNTS];
+};
+
+static void play_share(schedule_make *make, struct share *share)
+{
+    for (uint64_t seed = share->from; seed < share->end; seed += share->of)
+        share->n_broken += !play_seed(make, seed, false, share->sums);
+}
+
+/* A failed check ends its process, and the test with it. */
+static void play_in_processes(schedule_make *make, struct share *shares, int n)
+{
+    (void)fflush(stdout); /* or each of them prints it again */
+    for (int i = 0; i < n; i++) {
+        if (check_fork() != 0)
+            continue;
+        play_share(make, &shares[i]);
+        exit(EXIT_SUCCESS);
+    }
+    for (int i = 0; i < n; i++) {
+        int status;
+        ck_assert_int_gt(wait(&status), 0);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
+            exit(EXIT_FAILURE);
+    }
+}
+
+/* One share for each processor. `sums` is filled; how many were broken. */
+static int64_t play_many(schedule_make *make,
+                         uint64_t first,
+                         uint64_t n,
+                         int64_t sums[SIM_COUNTS])
+{
+    int processes = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t n_broken = 0;
+    size_t len = (size_t)processes * sizeof(struct share);
+    struct share *shares = mmap(NULL, len, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shares, MAP_FAILED);
+    for (int i = 0; i < processes; i++)
+        shares[i] = (struct share){.from = first + (uint64_t)i,
+                                   .of = (uint64_t)processes,
+                                   .end = first + n};
+    play_in_processes(make, shares, processes);
+    for (int i = 0; i < processes; i++) {
+        n_broken += shares[i].n_broken;
+        for (int c = 0; c < SIM_COUNTS; c++)
+            sums[c] += shares[i].sums[c];
+    }
+    (void)munmap(shares, len);
+    return n_broken;
+}
+
 bool schedule_many(schedule_make *make,
                    uint64_t otherwise,
                    int64_t sums[SIM_COUNTS])
 {
     uint64_t n = env_number("SCHEDULES", otherwise);
     uint64_t first = env_number("FIRST_SEED", 1);
-    bool one = getenv("SEED") != NULL;
-    for (int c = 0; c < SIM_COUNTS; c++)
-        sums[c] = 0;
-    if (one) {
+    memset(sums, 0, SIM_COUNTS * sizeof(*sums));
+    if (getenv("SEED") != NULL) {
         (void)setvbuf(stdout, NULL, _IOLBF, 0); /* if a core aborts */
         (void)play_seed(make, env_number("SEED", 0), true, sums);
         return false;
     }
-    int n_broken = 0;
-    for (uint64_t i = 0; i < n; i++)
-        n_broken += !play_seed(make, first + i, false, sums);
+    int64_t n_broken = play_many(make, first, n, sums);
     printf("%" PRIu64 " schedules\n", n);
     for (int c = 0; c < SIM_COUNTS; c++)
         printf("%12lld  %s\n", (long long)sums[c],
                sim_count_meaning((enum sim_count)c));
     (void)fflush(stdout);
-    ck_assert_msg(n_broken == 0, "%d schedules are broken", n_broken);
+    ck_assert_msg(n_broken == 0, "%lld schedules are broken",
+                  (long long)n_broken);
     return n >= otherwise;
 }

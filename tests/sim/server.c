@@ -68,9 +68,11 @@ static void on_note(struct sim *s, const struct note *note)
         s->over_us = s->now_us;
     s->count[SIM_GROUPED] +=
         note->kind == NOTE_spare && strstr(note->text, "grows") != NULL;
-    s->count[SIM_REBUILT] += note->kind == NOTE_rebuilt;
-    s->count[SIM_WORD_TAKEOVER] += note->kind == NOTE_took_office &&
-                                   strstr(note->text, "farewell") != NULL;
+    s->count[SIM_INHERITED] += note->kind == NOTE_inherited;
+    s->count[SIM_WORD_TAKEOVER] +=
+        note->kind == NOTE_elected && strstr(note->text, "farewell") != NULL;
+    s->count[SIM_BY_COUNT] += note->kind == NOTE_by_count;
+    s->count[SIM_HANDED_BACK] += note->kind == NOTE_handed_back;
     s->count[SIM_TOLD_WHERE] += note->kind == NOTE_moved;
     s->count[SIM_OUTDATED] += note->kind == NOTE_outdated;
     s->count[SIM_SPARE] += note->kind == NOTE_spare;
@@ -117,7 +119,7 @@ static void watch_msg(struct sim *s, int node, const struct msg *m)
         watch_world(s, node, &m->world);
         return;
     case MSG_KIND_end:
-        watch_end(s, node, &m->end);
+        watch_end(s, &m->end);
         return;
     case MSG_KIND_refused:
         watch_refused(s, node, &m->refused);
@@ -128,8 +130,8 @@ static void watch_msg(struct sim *s, int node, const struct msg *m)
     case MSG_KIND_go:
         round_go(s, node, &m->go);
         return;
-    case MSG_KIND_office:
-        round_office(s, &m->office);
+    case MSG_KIND_prepare:
+        round_prepare(s, &m->prepare);
         return;
     case MSG_KIND_lease:
         round_lease(s, &m->lease);
@@ -293,7 +295,7 @@ void server_start(struct sim *s, int server)
     srv->of_frozen = srv->frozen = host != NULL && host->agent_frozen;
     srv->frozen_at_us = s->now_us;
     srv->tick_at_us = -1;
-    srv->epoch = 0;
+    srv->term.count = 0;
     srv->acts = srv->waits = false;
     s->count[SIM_SERVER_BACK] += s->lives > 1;
     tell(s, server, "starts");
@@ -438,6 +440,14 @@ static bool another_has_run(const struct sim *s, int server)
     return false;
 }
 
+static bool has_ended(const struct instance *in)
+{
+    for (int i = 0; i < in->n_lines; i++)
+        if (in->lines[i].final_status >= 0)
+            return true;
+    return false;
+}
+
 bool sim_go_on(struct sim *s)
 {
     struct msg m = {.kind = MSG_KIND_order, .order.verb = MSG_ORDER_GO_ON};
@@ -446,7 +456,7 @@ bool sim_go_on(struct sim *s)
     if (another_has_run(s, server))
         return false;
     for (int i = 0; i < s->n_instances; i++)
-        if (s->instances[i].final_status >= 0)
+        if (has_ended(&s->instances[i]))
             return false; /* the others are not dead, but have ended */
     for (int i = 0; i < s->n_nodes; i++) {
         if (s->nodes[i].alive && !is_at(s, i, server))

@@ -1,14 +1,8 @@
-/* links: tests/sim/machine tests/sim/net tests/sim/dial tests/sim/nodes */
-/* links: tests/sim/beside */
-/* links: tests/sim/faults tests/sim/server tests/sim/watch */
-/* links: tests/sim/rounds tests/sim/settle CORE */
-/* links: launcher/agent/agent launcher/agent/tell launcher/agent/vote */
-/* links: launcher/agent/candidates launcher/agent/end launcher/agent/search */
-/* links: launcher/agent/session launcher/agent/work launcher/agent/state */
-/* links: rendezvous/proto/msg rendezvous/base/signals_name */
-/* links: rendezvous/proto/exits rendezvous/base/err rendezvous/base/mono */
-/* links: rendezvous/base/rng */
-/* links: rendezvous/base/json rendezvous/base/utf8 rendezvous/base/buf */
+/* links: tests/sim/{machine,net,dial,nodes,beside,faults,server,watch} */
+/* links: tests/sim/{rounds,settle} CORE */
+/* links: launcher/agent/{agent,tell,vote,candidates,end,search,session,work} */
+/* links: launcher/agent/state rendezvous/proto/{msg,term,exits} */
+/* links: rendezvous/base/{signals_name,err,mono,rng,json,utf8,buf} */
 #include "tests/sim/sim.h"
 
 #include <stdarg.h>

@@ -84,6 +84,10 @@ int64_t sim_counted(const struct sim *s, enum sim_count c);
 /* A user starts ddprun on one more node; returns its number. */
 int sim_launch(struct sim *s);
 
+/* Whether so few launchers of a strict run lived within the last lease that one
+ * more may be started: ddprun-protocol(7) assumes it. */
+bool sim_may_launch(const struct sim *s);
+
 /* The same on the machine of a node that was killed or had no power, under its
  * name; -1: something of it is still there. */
 int sim_launch_again(struct sim *s, int i);
@@ -198,7 +202,7 @@ bool sim_server_is_up(const struct sim *s);
 
 /*
  * The bound within which, once nothing goes wrong any more, a round runs or
- * the run has ended: a lease and the wait for members that a rebuilt round
+ * the run has ended: a lease and the wait for members that an inherited round
  * misses (reconnect + 5 s), a silent link, the longest pause and a time-out
  * before each reconnect, the grace for workers, last call, and slack for
  * messages.

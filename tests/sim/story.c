@@ -1,5 +1,4 @@
 #include "tests/sim/story.h"
-#include "tests/lib/suite.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,19 +67,4 @@ void story_check(struct sim *s, bool good, const char *fmt, ...)
     (void)fflush(stdout); /* a failed check leaves without it */
     ck_abort_msg("%s: %s", what,
                  sim_broken(s) != NULL ? sim_broken(s) : "not as wanted");
-}
-
-int story_main(const char *name,
-               const char *tags,
-               const struct story_test *tests,
-               int n)
-{
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 120);
-    tcase_set_tags(tcase, tags);
-    for (int i = 0; i < n; i++)
-        tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].times);
-    suite_add_tcase(suite, tcase);
-    return suite_run(suite);
 }

@@ -9,6 +9,7 @@
 
 #include <check.h>
 
+#include "tests/lib/suite.h"
 #include "tests/sim/sim.h"
 
 /* Leases of a second, ten to come back in, no spares' places. */
@@ -30,15 +31,10 @@ bool story_kill_at(struct sim *s, int deed, int64_t from_ms, int64_t away_ms);
 void story_check(struct sim *s, bool good, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-struct story_test {
-    const TTest *test;
-    int times; /* with _i from 0 on */
-};
 #define STORY_LEN(a) (int)(sizeof(a) / sizeof((a)[0]))
 
-int story_main(const char *name,
-               const char *tags,
-               const struct story_test *tests,
-               int n);
+/* A program of such tests. */
+#define STORY_SUITE(name, kinds)                                               \
+    SUITE(name, name, .tags = (kinds), .limit_s = 120)
 
 #endif

@@ -28,6 +28,7 @@
 #define INSTANCES_MAX   64
 #define DEFERRED_MAX    128
 #define SIM_CHARGES_MAX 256
+#define LINES_MAX       64
 #define TICKS_IN_A_ROW  50 /* of one core at one instant */
 #define CONNECT_US      (3 * MONO_S)
 #define KILL_US         (3 * MONO_MS) /* SIGKILL works within so long */
@@ -146,7 +147,7 @@ struct node_sim {
     bool killed;   /* from outside */
     bool unproven; /* ... so that nobody is left to say farewell */
     bool orphaned;
-    int64_t born_us;
+    int64_t born_us, died_us;
     bool agent_frozen, node_frozen;
     int machine;
     bool off; /* no power */
@@ -157,11 +158,10 @@ struct node_sim {
                          read */
     int drained_life; /* of the server that an operator had drain it, 0: none;
                          until that server says that it is gone */
-    int end_life;     /* of the server that told it of the end */
     int farewell_lives[FAREWELLS]; /* of those that know that all of it is dead
                                     */
     int n_farewells;
-    struct msg_farewell recorded; /* for its guard; version 0: nothing */
+    struct msg_vote recorded; /* for its guard; version 0: nothing */
     int exit_status;
     struct agent agent;
     int conn; /* -1 */
@@ -170,6 +170,8 @@ struct node_sim {
     struct look looks[CANDIDATES_MAX];
     int server;                     /* where its session is or was; -1: none */
     int next_places[FAREWELLS - 1]; /* where else the run may be served; -1 */
+    /* As in launcher/rdzv/redirect.h. */
+    char offers[MSG_VOTER_LEN + 1], had[MSG_VOTER_LEN + 1];
     uint32_t tick_gen, freeze_gen;
     int64_t tick_at_us;
     int ticks_in_a_row;
@@ -199,8 +201,7 @@ struct server_sim {
     int64_t tick_at_us;
     int ticks_in_a_row;
     char id[MSG_VOTER_LEN + 1];
-    int64_t epoch; /* that it asked for; 0: none */
-    char epoch_id[MSG_VOTER_LEN + 1];
+    struct term term;    /* that it asked for */
     int64_t lease_at_us; /* when it granted the last one */
     bool acts;           /* ... and has */
     bool waits;          /* for a majority, as it said */
@@ -215,8 +216,8 @@ struct seat {
 /* Proposed, and perhaps in force. */
 struct round_sim {
     int instance;
-    int64_t epoch, round;
-    char epoch_id[MSG_VOTER_LEN + 1];
+    struct term term;
+    int64_t round;
     int group_world, world_size, restarts;
     char master_addr[65];
     bool in_force;
@@ -225,17 +226,23 @@ struct round_sim {
     int n_voters, voters[MSG_VOTERS_MAX]; /* nodes */
 };
 
+/* The terms from one election by count to the next. What of an older one lives
+ * behind a cut may end there as it likes: nothing is promised across lines. */
+struct line {
+    int64_t number;
+    int final_status; /* of an end that a server said to be final; -1: none */
+};
+
 struct instance {
     char id[RNG_ID_LEN + 1];
-    int64_t round; /* the last one sealed */
+    int64_t round, line; /* the last one sealed */
     int restarts, group_world, world_size;
     char master_addr[65];
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
     struct seat seats[SIM_AGENTS_MAX];
-    int end_status; /* -1: it has not ended */
-    int end_life;
-    int said_life;    /* of the last server that said its end */
-    int final_status; /* of an end that a server said to be final; -1: none */
+    int said_life; /* of the last server that said its end */
+    int n_lines;   /* in which rounds or ends of it came into force */
+    struct line lines[LINES_MAX];
 };
 
 struct sim {
@@ -335,6 +342,8 @@ void dial_timeout(struct sim *s, int conn);
 
 /* -- nodes.c --------------------------------------------------------------- */
 
+void node_dies(const struct sim *s, struct node_sim *n); /* its launcher does */
+
 void node_step(struct sim *s, int i, struct agent_event *ev);
 void node_event(struct sim *s, const struct event *ev);
 bool node_is_frozen(const struct node_sim *n);
@@ -353,6 +362,7 @@ void beside_connected(struct sim *s, int conn);
 void beside_hear(struct sim *s, int conn, const struct msg *m);
 void beside_farewell(struct sim *s, int node);
 void beside_voters(struct sim *s, int node, const struct msg_voters *v);
+void beside_moved(struct sim *s, int node, const struct msg_serves *m);
 void beside_tick(struct sim *s, int node);
 void beside_ask(struct sim *s, int node, const struct agent_action *a);
 void beside_ask_no_more(struct sim *s, int node);
@@ -375,9 +385,10 @@ void server_thaw(struct sim *s, int server);
 /* -- watch.c --------------------------------------------------------------- */
 
 void watch_world(struct sim *s, int node, const struct msg_world *w);
-void watch_end(struct sim *s, int node, const struct msg_end *e);
+void watch_end(struct sim *s, const struct msg_end *e);
 void watch_refused(struct sim *s, int node, const struct msg_refused *m);
 int watch_instance(struct sim *s, const char *id);
+struct line *watch_line(struct sim *s, struct instance *in, int64_t term);
 void watch_done(struct sim *s, int node);
 void watch_exit(struct sim *s, int node, const struct agent_verdict *v);
 
@@ -389,7 +400,7 @@ void round_world(struct sim *s,
                  int instance,
                  const struct msg_world *w);
 void round_go(struct sim *s, int node, const struct msg_go *g);
-void round_office(struct sim *s, const struct msg_office *o);
+void round_prepare(struct sim *s, const struct msg_prepare *o);
 void round_lease(struct sim *s, const struct msg_lease *l);
 void round_waiting(struct sim *s, const struct msg_waiting *w);
 int round_spawn(struct sim *s, int node, const struct msg_world *w);

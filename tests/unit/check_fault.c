@@ -1,4 +1,4 @@
-/* links: tests/lib/fault tests/lib/fault_each */
+/* links: tests/lib/{fault,fault_each} */
 /* libs: -ldl */
 /*
  * The calls that other tests let fail: which one does, in which process, and
@@ -21,7 +21,7 @@
 #include "tests/lib/suite.h"
 
 /* The n-th one, once; others are made. */
-START_TEST(test_fault_strikes_the_nth_call_once)
+TEST(test_fault_strikes_the_nth_call_once)
 {
     fault_plan("test:dup:2:EMFILE");
     int a = dup(1);
@@ -34,9 +34,8 @@ START_TEST(test_fault_strikes_the_nth_call_once)
     ck_assert_int_eq(fault_struck(), 1);
     ck_assert_int_eq(close(a) + close(b), 0);
 }
-END_TEST
 
-START_TEST(test_fault_strikes_from_the_nth_call_on)
+TEST(test_fault_strikes_from_the_nth_call_on)
 {
     fault_plan("test:pipe2:2+:ENFILE");
     int ends[2];
@@ -51,10 +50,9 @@ START_TEST(test_fault_strikes_from_the_nth_call_on)
     ck_assert_int_eq(close(ends[0]) + close(ends[1]), 0);
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
 }
-END_TEST
 
 /* -1, MAP_FAILED, NULL, or a number. */
-START_TEST(test_fault_fails_as_the_call_does)
+TEST(test_fault_fails_as_the_call_does)
 {
     fault_plan("test:mmap:1:ENOMEM");
     ck_assert_ptr_eq(
@@ -67,10 +65,9 @@ START_TEST(test_fault_fails_as_the_call_does)
     ck_assert_int_eq(open("/", O_RDONLY), -1);
     ck_assert_int_eq(errno, ENOENT);
 }
-END_TEST
 
 /* A child is another one, and so is what it becomes. */
-START_TEST(test_fault_knows_what_a_process_is)
+TEST(test_fault_knows_what_a_process_is)
 {
     static const char *const plans[] = {
         "child:dup:1:EMFILE", "worker:dup:1:EMFILE", "helper1:dup:1:EMFILE"};
@@ -90,7 +87,6 @@ START_TEST(test_fault_knows_what_a_process_is)
         ck_assert_int_eq(fault_struck(), 1);
     }
 }
-END_TEST
 
 /* -- all of them ----------------------------------------------------------- */
 
@@ -131,9 +127,11 @@ static void judge(const struct fault_run *r, void *ctx)
     ck_assert_int_eq(r->struck, r->plan[0] != '\0');
 }
 
+CASE("each", .tags = FAULT_TAG)
+
 /* Each errno of fork, pipe2 and waitpid; a child that was not waited for is
  * gone by itself. */
-START_TEST(test_fault_each_lets_every_call_fail)
+TEST(test_fault_each_lets_every_call_fail)
 {
     struct seen s = {.runs = 0};
     ck_assert_int_eq(fault_each("test", 5, run, judge, &s), 5);
@@ -147,7 +145,6 @@ START_TEST(test_fault_each_lets_every_call_fail)
     ck_assert_int_eq(fault_each("child", 5, run, judge, &s), 1);
     ck_assert_int_eq(s.failed[3], 1);
 }
-END_TEST
 
 static int leave(void *ctx)
 {
@@ -161,7 +158,7 @@ static int leave(void *ctx)
 }
 
 /* What is left behind is found, and is dead afterwards. */
-START_TEST(test_fault_each_finds_what_is_left)
+TEST(test_fault_each_finds_what_is_left)
 {
     struct seen s = {.runs = 0};
     (void)fault_each("child", 1, leave, judge, &s);
@@ -169,10 +166,11 @@ START_TEST(test_fault_each_finds_what_is_left)
     ck_assert_int_eq(s.left, 2);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
 }
-END_TEST
+
+CASE("fast")
 
 /* What is held is not counted, in a child of that time either. */
-START_TEST(test_fault_does_not_count_while_held)
+TEST(test_fault_does_not_count_while_held)
 {
     int status;
     fault_plan("test:dup:1:EMFILE");
@@ -186,9 +184,8 @@ START_TEST(test_fault_does_not_count_while_held)
     fault_hold(false);
     ck_assert_int_eq(dup(1), -1);
 }
-END_TEST
 
-START_TEST(test_fault_counts_descriptors)
+TEST(test_fault_counts_descriptors)
 {
     int n = fault_descriptors();
     int fd = dup(1);
@@ -196,23 +193,5 @@ START_TEST(test_fault_counts_descriptors)
     ck_assert_int_eq(close(fd), 0);
     ck_assert_int_eq(fault_descriptors(), n);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("fault");
-    TCase *tc = tcase_create("fast");
-    tcase_add_test(tc, test_fault_strikes_the_nth_call_once);
-    tcase_add_test(tc, test_fault_strikes_from_the_nth_call_on);
-    tcase_add_test(tc, test_fault_fails_as_the_call_does);
-    tcase_add_test(tc, test_fault_knows_what_a_process_is);
-    tcase_add_test(tc, test_fault_does_not_count_while_held);
-    tcase_add_test(tc, test_fault_counts_descriptors);
-    suite_add_tcase(suite, tc);
-    tc = tcase_create("each");
-    tcase_set_tags(tc, FAULT_TAG);
-    tcase_add_test(tc, test_fault_each_lets_every_call_fail);
-    tcase_add_test(tc, test_fault_each_finds_what_is_left);
-    suite_add_tcase(suite, tc);
-    return suite_run(suite);
-}
+SUITE("fault", "fast")

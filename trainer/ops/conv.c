@@ -54,32 +54,14 @@ void ops_patches_backward(float *restrict dx,
  * and as good for millions of rows. */
 #define BLOCK 64
 
-static void
-norm_means(double *restrict mean, const float *restrict x, size_t N, size_t C)
-{
-    float part[CHANNELS_MAX];
-    memset(mean, 0, C * sizeof(*mean));
-    for (size_t n = 0; n < N;) {
-        size_t end = N - n < BLOCK ? N : n + BLOCK;
-        memset(part, 0, C * sizeof(*part));
-        for (; n < end; n++)
-            for (size_t c = 0; c < C; c++)
-                part[c] += x[n * C + c];
-        for (size_t c = 0; c < C; c++)
-            mean[c] += (double)part[c];
-    }
-    for (size_t c = 0; c < C; c++)
-        mean[c] /= (double)N;
-}
-
-/* Squared distances from the mean, summed and not yet divided. Not as the mean
- * of squares less the square of the mean, which loses most digits if the mean
- * is large. */
-static void norm_squares(double *restrict sum,
-                         const float *restrict x,
-                         const float *restrict mean,
-                         size_t N,
-                         size_t C)
+/* Of each channel: or, around the mean, of squared distances from that. Not as
+ * the mean of squares less the square of the mean, which loses most digits if
+ * the mean is large. */
+static inline void norm_sums(double *restrict sum,
+                             const float *restrict x,
+                             const float *restrict mean,
+                             size_t N,
+                             size_t C)
 {
     float part[CHANNELS_MAX];
     memset(sum, 0, C * sizeof(*sum));
@@ -88,8 +70,8 @@ static void norm_squares(double *restrict sum,
         memset(part, 0, C * sizeof(*part));
         for (; n < end; n++)
             for (size_t c = 0; c < C; c++) {
-                float d = x[n * C + c] - mean[c];
-                part[c] += d * d;
+                float d = x[n * C + c] - (mean == NULL ? 0.0f : mean[c]);
+                part[c] += mean == NULL ? d : d * d;
             }
         for (size_t c = 0; c < C; c++)
             sum[c] += (double)part[c];
@@ -109,10 +91,10 @@ void ops_norm_forward(float *restrict out,
     double sum[CHANNELS_MAX];
     float *mean = stats, *var = stats + C;
     assert(C <= CHANNELS_MAX && N > 1);
-    norm_means(sum, x, N, C);
+    norm_sums(sum, x, NULL, N, C);
     for (size_t c = 0; c < C; c++)
-        mean[c] = (float)sum[c];
-    norm_squares(sum, x, mean, N, C);
+        mean[c] = (float)(sum[c] / (double)N);
+    norm_sums(sum, x, mean, N, C);
     for (size_t c = 0; c < C; c++) {
         double biased = sum[c] / (double)N;
         scale[c] = (float)(1.0 / sqrt(biased + (double)OPS_NORM_EPS));

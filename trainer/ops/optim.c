@@ -74,6 +74,8 @@ static void adam(struct optim *o, float *p, const float *g)
 void optim_step(struct optim *o, float *params, const float *grads)
 {
     const struct device_ops *ops = &o->dev->ops;
+    params += o->first;
+    grads += o->first;
     o->step++;
     switch (o->kind) {
     case OPTIM_SGD:

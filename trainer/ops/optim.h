@@ -1,9 +1,10 @@
 /*
  * trainer/ops/optim: the optimizers. They see parameters and gradients as flat
  * arrays and keep state of the same shape, which a snapshot must hold: a run
- * resumed without it is another run.
+ * resumed without it is another run. Each parameter moves by itself, so a part
+ * of them moves as it does with the rest.
  *
- * Legend:  P  parameters in all
+ * Legend:  P  parameters that the optimizer moves
  */
 #ifndef TRAINER_OPS_OPTIM_H
 #define TRAINER_OPS_OPTIM_H
@@ -26,6 +27,7 @@ enum optim_kind {
 struct optim {
     enum optim_kind kind;
     float lr;
+    size_t first; /* of the model's parameters; 0, or set by the caller */
     size_t P;
     int64_t step;               /* steps taken */
     float *state[OPTIM_STATES]; /* (P) each, NULL if the kind has none */
@@ -41,7 +43,8 @@ int optim_init(struct optim *o,
                struct ddp_error *err);
 void optim_free(struct optim *o);
 
-/* One step: params (P) moved against grads (P), on the device. */
+/* One step: P of the model's `params`, from `first` on, moved against the same
+ * of its `grads`, on the device. */
 void optim_step(struct optim *o, float *params, const float *grads);
 
 /* "sgd", "momentum", "adam", "adadelta". */

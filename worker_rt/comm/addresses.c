@@ -178,6 +178,16 @@ void addresses_write(const struct addresses *a,
     (void)snprintf(text + used, ADDRESSES_TEXT - used, "%u", port); /* fits */
 }
 
+void addresses_show(const struct sockaddr_storage *s, char text[ADDRESSES_ONE])
+{
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "?", port[8] = "?";
+    bool six = s->ss_family == AF_INET6;
+    (void)getnameinfo((const struct sockaddr *)s, len_of(s), host, sizeof(host),
+                      port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(text, ADDRESSES_ONE, "%s%s%s:%s", /* fits */
+                   six ? "[" : "", host, six ? "]" : "", port);
+}
+
 int addresses_read(struct addresses *a,
                    const char *text,
                    const struct sockaddr_storage *seen)

@@ -51,6 +51,10 @@ int addresses_read(struct addresses *a,
                    const char *text,
                    const struct sockaddr_storage *seen);
 
+/* One with its port, as it stands in an address of the web. */
+#define ADDRESSES_ONE 80 /* with NUL */
+void addresses_show(const struct sockaddr_storage *s, char text[ADDRESSES_ONE]);
+
 bool addresses_is_loopback(const struct sockaddr_storage *s);
 
 #endif

@@ -32,13 +32,6 @@ static int check_opts(const struct ddp_comm_opts *opts, struct ddp_err *err)
     return 0;
 }
 
-/* Whether nobody but this rank can know of it. */
-static bool is_own(const struct ddp_err *why)
-{
-    return why->code == DDP_E_NOMEM || why->code == DDP_E_USAGE ||
-           why->code == DDP_E_CONFIG || why->code == DDP_E_IO;
-}
-
 /* `rc` is how this rank came here. If it cannot go on, the others hear so. */
 static struct ddp_comm *make(struct ddp *d,
                              const struct ddp_comm_opts *opts,
@@ -47,12 +40,7 @@ static struct ddp_comm *make(struct ddp *d,
 {
     /* The number tells communicators of one round apart. It is counted by each
      * rank, so all ranks must make theirs in the same order. */
-    struct comm_place place = {.instance = d->instance,
-                               .round = d->round,
-                               .id = d->comms++,
-                               .rank = d->rank,
-                               .world = d->world,
-                               .spans_nodes = d->world > d->local_world};
+    struct comm_place place = comm_place_of(d, d->comms++, d->rank, d->world);
     int64_t init_ms =
         opts->init_timeout_ms > 0 ? opts->init_timeout_ms : INIT_TIMEOUT_MS;
     int64_t deadline_us = rt_deadline(init_ms);
@@ -62,10 +50,14 @@ static struct ddp_comm *make(struct ddp *d,
                 ? comm_nccl_new(&place, &d->store, opts, deadline_us, err)
                 : comm_cpu_new(&place, &d->store, deadline_us, err);
     ddp_assert(c == NULL || (c->rank == d->rank && c->world == d->world));
-    if (c == NULL && d->world > 1 && is_own(err))
-        comm_meet_give_up(&place, &d->store, err);
-    if (c == NULL)
+    if (c == NULL) {
+        /* Whether nobody but this rank can know of it. */
+        bool own = err->code == DDP_E_NOMEM || err->code == DDP_E_USAGE ||
+                   err->code == DDP_E_CONFIG || err->code == DDP_E_IO;
+        if (own && d->world > 1)
+            comm_meet_give_up(&place, &d->store, err);
         return NULL;
+    }
     /* 0 is none, and so is what a clock cannot count. */
     if (opts->timeout_ms > 0 && opts->timeout_ms < INT64_MAX / MONO_MS)
         c->timeout_us = opts->timeout_ms * MONO_MS;
@@ -90,11 +82,6 @@ struct ddp_comm *ddp_comm_new(struct ddp *d,
 
 /* -- the arguments --------------------------------------------------------- */
 
-static bool combines(const struct comm_call *call)
-{
-    return call->kind == WIRE_ALLREDUCE || call->kind == WIRE_REDUCE_SCATTER;
-}
-
 /* Lengths of up to a quarter of the address space: then no sum of a length and
  * a header, or of two lengths, overflows below. */
 static int check_buffer(const struct comm_call *call,
@@ -113,22 +100,12 @@ static int check_buffer(const struct comm_call *call,
     return 0;
 }
 
-static int check_root(const struct ddp_comm *c,
-                      const struct comm_call *call,
-                      struct ddp_err *err)
-{
-    if (call->root >= 0 && call->root < c->world)
-        return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
-                       "%s: there is no such root: %d, this is rank %d of %d",
-                       head_kind_name(call->kind), call->root, c->rank,
-                       c->world);
-}
-
 static int check_types(const struct comm_call *call, struct ddp_err *err)
 {
+    bool combines =
+        call->kind == WIRE_ALLREDUCE || call->kind == WIRE_REDUCE_SCATTER;
     if (call->elem > 0 &&
-        (!combines(call) || reduce_find(call->dtype, call->op) != NULL))
+        (!combines || reduce_find(call->dtype, call->op) != NULL))
         return 0;
     return ddp_err_set(err, DDP_E_USAGE,
                        "%s: dtype %d or operation %d is not one that it takes",
@@ -142,8 +119,15 @@ check(const struct ddp_comm *c, struct comm_call *call, struct ddp_err *err)
     size_t all = (size_t)c->world;
     size_t in_parts = call->kind == WIRE_REDUCE_SCATTER ? all : 1;
     size_t out_parts = call->kind == WIRE_ALLGATHER ? all : 1;
-    if (check_types(call, err) != 0 || check_root(c, call, err) != 0 ||
-        check_buffer(call, call->in, in_parts, err) != 0)
+    if (check_types(call, err) != 0)
+        return -1;
+    if (call->root < 0 || call->root >= c->world)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "%s: there is no such root: %d, this is rank %d of "
+                           "%d",
+                           head_kind_name(call->kind), call->root, c->rank,
+                           c->world);
+    if (check_buffer(call, call->in, in_parts, err) != 0)
         return -1;
     return check_buffer(call, call->out, out_parts, err);
 }
@@ -166,7 +150,7 @@ static int typed(struct ddp_comm *c,
                  struct ddp_error *err)
 {
     call.dtype = dtype;
-    call.elem = reduce_size(dtype);
+    call.elem = ddp_dtype_size(dtype);
     return collective(c, call, err);
 }
 

@@ -67,10 +67,14 @@ struct ddp_comm {
     struct proof_part proof;
 };
 
+struct rt_strangers;
+
 /* Which ranks meet: the fence, and the number of the communicator in it. */
 struct comm_place {
     const char *instance; /* 32 hexadecimal digits */
     int64_t round;
+    uint64_t key[2]; /* by which ranks of the round know each other */
+    struct rt_strangers *strangers; /* those that called are counted there */
     uint32_t id;
     int rank;
     int world;
@@ -83,7 +87,8 @@ static inline size_t comm_call_len(const struct comm_call *call)
     return call->count * call->elem;
 }
 
-/* Two that libddp needs itself, of bytes: 0, or -1 with `err`. */
+/* Three that libddp needs itself: 0, or -1 with `err`. The first two are of
+ * bytes, the last of numbers of 64 bits, in place. */
 static inline int comm_broadcast(
     struct ddp_comm *c, void *data, size_t len, int root, struct ddp_err *err)
 {
@@ -107,6 +112,23 @@ static inline int comm_allgather(struct ddp_comm *c,
                                    .out = all,
                                    .count = len,
                                    .elem = 1};
+    return c->ops->call(c, &call, err);
+}
+
+static inline int comm_allreduce(struct ddp_comm *c,
+                                 void *numbers,
+                                 size_t n,
+                                 enum ddp_dtype dtype,
+                                 enum ddp_op op,
+                                 struct ddp_err *err)
+{
+    const struct comm_call call = {.kind = WIRE_ALLREDUCE,
+                                   .in = numbers,
+                                   .out = numbers,
+                                   .count = n,
+                                   .dtype = dtype,
+                                   .elem = sizeof(int64_t),
+                                   .op = op};
     return c->ops->call(c, &call, err);
 }
 

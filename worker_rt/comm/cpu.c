@@ -24,6 +24,7 @@
 #include "worker_rt/comm/head.h"
 #include "worker_rt/comm/reduce.h"
 #include "worker_rt/comm/wire.h"
+#include "worker_rt/own_part.h"
 
 #define SMALL_MAX ((size_t)32 * 1024) /* below: hypercube, from it: ring */
 #define LEAVE_US  (1 * MONO_S)
@@ -63,17 +64,22 @@ static int cube_combine(struct comm_cpu *c,
 {
     struct wire *w = &c->wire;
     int rank = c->base.rank;
-    int twin = rank < c->core ? rank + c->core : rank - c->core;
-    bool has_twin = twin < c->base.world;
+    bool outside = rank >= c->core;
+    struct wire_peer *twin =
+        wire_peer(w, outside ? rank - c->core : rank + c->core);
     size_t len = n * elem;
     ddp_assert(len <= WIRE_CHUNK); /* the scratch */
-    if (rank >= c->core) {
-        if (wire_send(w, twin, 0, data, len, err) != 0)
-            return -1;
-        return wire_recv(w, twin, 1, data, len, err);
+    struct wire_xfer none = {0};
+    if (outside) {
+        struct wire_xfer out = wire_message(w, twin, 0, data, len);
+        struct wire_xfer in = wire_message(w, twin, 1, data, len);
+        return wire_exchange(w, &out, &none, err) == 0
+                   ? wire_exchange(w, &none, &in, err)
+                   : -1;
     }
-    if (has_twin) {
-        if (wire_recv(w, twin, 0, w->scratch, len, err) != 0)
+    if (twin != NULL) {
+        struct wire_xfer in = wire_message(w, twin, 0, w->scratch, len);
+        if (wire_exchange(w, &none, &in, err) != 0)
             return -1;
         combine(data, data, w->scratch, n);
     }
@@ -88,7 +94,10 @@ static int cube_combine(struct comm_cpu *c,
         else
             combine(data, data, w->scratch, n);
     }
-    return has_twin ? wire_send(w, twin, 1, data, len, err) : 0;
+    if (twin == NULL)
+        return 0;
+    struct wire_xfer out = wire_message(w, twin, 1, data, len);
+    return wire_exchange(w, &out, &none, err);
 }
 
 /* -- much data: the ring --------------------------------------------------- */
@@ -367,16 +376,21 @@ static int cpu_call(struct ddp_comm *comm,
                     struct ddp_err *err)
 {
     struct comm_cpu *c = self(comm);
+    int64_t since_us = mono_now_us();
     ddp_assert(moves[call->kind] != NULL);
     int rc = begin(c, call, err);
     if (rc == 0)
         rc = moves[call->kind](c, call, err);
+    own_part_wait(own_part_here(), mono_now_us() - since_us);
     return end(c, rc, err);
 }
 
 static int cpu_barrier(struct ddp_comm *comm, struct ddp_err *err)
 {
-    return barrier(self(comm), WIRE_BARRIER, err);
+    int64_t since_us = mono_now_us();
+    int rc = barrier(self(comm), WIRE_BARRIER, err);
+    own_part_wait(own_part_here(), mono_now_us() - since_us);
+    return rc;
 }
 
 /* Nothing goes on after a call returned: only whether it is whole. */

@@ -2,14 +2,16 @@
  * worker_rt/comm/meet: how the ranks of a communicator find each other. Each
  * listens, publishes its address in the store, connects to the lower ones that
  * it needs and accepts the higher ones. A caller says which rank it is, and for
- * which instance, round and communicator. Callers that do not belong to this
- * meeting are refused, and the meeting goes on.
+ * which instance, round and communicator, and both prove that they have the key
+ * of the round (comm/hello). Callers that do not belong to this meeting are
+ * turned away, and the meeting goes on.
  */
 #ifndef WORKER_RT_COMM_MEET_H
 #define WORKER_RT_COMM_MEET_H
 
 #include "rendezvous/client/store.h"
 #include "worker_rt/comm/comm.h"
+#include "worker_rt/rt.h"
 
 /* Two connections to each neighbour, for what must not wait in one queue. */
 enum comm_lane {
@@ -33,6 +35,21 @@ struct comm_link {
  */
 extern int64_t comm_meet_look_us;
 
+/* Some ranks of the handle's round: this one is `rank` of `world` of them. The
+ * place borrows the handle. */
+static inline struct comm_place
+comm_place_of(struct ddp *d, uint32_t id, int rank, int world)
+{
+    return (struct comm_place){.instance = d->instance,
+                               .round = d->round,
+                               .key = {d->round_key[0], d->round_key[1]},
+                               .strangers = &d->strangers,
+                               .id = id,
+                               .rank = rank,
+                               .world = world,
+                               .spans_nodes = d->world > d->local_world};
+}
+
 /*
  * Makes all `links` (each of them once, those to one rank side by side, at most
  * COMM_LINKS_MAX). Borrows everything for the call. The descriptors are the
@@ -40,7 +57,8 @@ extern int64_t comm_meet_look_us;
  *
  * Errors: those of the store; TIMEOUT (not all came until the deadline, the
  * text names them); PEER (one gave up, see below); PROTO (one refused us: it is
- * in another round, say); NOMEM; CONFIG.
+ * in another round, say, or what answered has not the key of ours); NOMEM;
+ * CONFIG. Where a rank could not be reached, the text has its address and port.
  *
  * A rank that dies before the others have connected to it is not noticed here
  * but by the deadline.

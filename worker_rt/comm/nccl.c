@@ -81,16 +81,6 @@ static bool is_known(enum ddp_dtype dtype)
            types[dtype].known;
 }
 
-static ncclDataType_t type_of(const struct comm_call *call)
-{
-    return is_known(call->dtype) ? types[call->dtype].type : ncclUint8;
-}
-
-static size_t count_of(const struct comm_call *call)
-{
-    return is_known(call->dtype) ? call->count : comm_call_len(call);
-}
-
 /* F8 came with NCCL 2.24. */
 static int check_type(const struct comm_nccl *c,
                       const struct comm_call *call,
@@ -117,8 +107,9 @@ static ncclResult_t give(const struct comm_nccl *c,
                          const struct comm_call *call)
 {
     const struct nccl_lib *nccl = c->nccl;
-    size_t n = count_of(call);
-    ncclDataType_t type = type_of(call);
+    bool known = is_known(call->dtype);
+    size_t n = known ? call->count : comm_call_len(call);
+    ncclDataType_t type = known ? types[call->dtype].type : ncclUint8;
     switch (call->kind) {
     case WIRE_ALLREDUCE:
         return nccl->AllReduce(call->in, call->out, n, type,
@@ -140,20 +131,6 @@ static ncclResult_t give(const struct comm_nccl *c,
         break;
     }
     DDP_WRONG("no collective that moves data");
-}
-
-/* What NCCL answered to the call that enqueues. */
-static int enqueued(struct comm_nccl *c,
-                    ncclResult_t answer,
-                    const char *what,
-                    struct ddp_err *err)
-{
-    nccl_unlock();
-    nccl_note(c);
-    int rc = nccl_settle(c, answer, what, err);
-    if (rc == 0 && !c->async)
-        rc = nccl_drain(c, what, err);
-    return nccl_end(c, rc, err);
 }
 
 /* Alone: what this rank gives is all that there is. */
@@ -242,7 +219,14 @@ static int nccl_call(struct ddp_comm *comm,
         return give_self(c, call, err);
     if (nccl_lock(c, err) != 0)
         return nccl_end(c, -1, err);
-    return enqueued(c, give(c, call), head_kind_name(call->kind), err);
+    const char *what = head_kind_name(call->kind);
+    ncclResult_t answer = give(c, call);
+    nccl_unlock();
+    nccl_note(c);
+    int rc = nccl_settle(c, answer, what, err);
+    if (rc == 0 && !c->async)
+        rc = nccl_drain(c, what, err);
+    return nccl_end(c, rc, err);
 }
 
 /* The program enqueues something itself: that is waited for, and snapshots rest

@@ -2,17 +2,17 @@
 typedef int nccl_lib_is_empty;
 #else
 
-#include "worker_rt/comm/nccl_lib.h"
+#include "worker_rt/comm/nccl_wait.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "rendezvous/base/mono.h"
+#include "worker_rt/rt.h"
 
 #define NAP_NS  (20 * 1000)
 
@@ -101,24 +101,11 @@ static void *abort_main(void *arg)
     return NULL;
 }
 
-/* With all signals blocked: they are the program's. */
-static void start(struct abortion *a)
-{
-    sigset_t every, old;
-    pthread_t thread;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &old); /* valid arguments */
-    if (pthread_create(&thread, NULL, abort_main, a) == 0)
-        (void)pthread_detach(thread);
-    else
-        (void)abort_main(a);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
 bool nccl_lib_abort(ncclComm_t *comms, size_t n, int64_t within_us)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     int64_t until_us = mono_now_us() + within_us;
+    pthread_t thread;
     struct abortion *a = calloc(1, sizeof(*a));
     if (a == NULL) {
         abort_group(comms, n);
@@ -127,7 +114,10 @@ bool nccl_lib_abort(ncclComm_t *comms, size_t n, int64_t within_us)
     }
     *a = (struct abortion){.n = n, .comms = comms};
     atomic_store(&a->owners, 2);
-    start(a);
+    if (rt_start_thread(&thread, abort_main, a) == 0)
+        (void)pthread_detach(thread);
+    else
+        (void)abort_main(a);
     while (!atomic_load(&a->done) && mono_now_us() < until_us)
         (void)nanosleep(&nap, NULL); /* a signal may cut it short */
     bool done = atomic_load(&a->done);

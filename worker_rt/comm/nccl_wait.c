@@ -125,16 +125,6 @@ static bool abort_nccl(struct comm_nccl *c, bool every)
     return comms == NULL || nccl_lib_abort(comms, n, comm_nccl_abort_us);
 }
 
-/* The text is the most that can be done: the GPU's work cannot be taken back.
- */
-static void add_stuck(struct ddp_err *err)
-{
-    size_t n = strlen(err->text);
-    (void)snprintf(err->text + n, sizeof(err->text) - n,
-                   " (NCCL does not come to an end: the GPU may be busy until "
-                   "this process ends)");
-}
-
 /* Ends what was begun on the control. A failure of any kind ends NCCL too, and
  * the proof learns of it before any stream goes on. */
 int nccl_end(struct comm_nccl *c, int rc, struct ddp_err *err)
@@ -144,8 +134,14 @@ int nccl_end(struct comm_nccl *c, int rc, struct ddp_err *err)
     bool open = c->base.proof.oldest != 0;
     wire_tell_proof(c->wire, &c->base.proof, err);
     (void)wire_end(c->wire, rc, err);
-    if (!abort_nccl(c, open))
-        add_stuck(err);
+    if (abort_nccl(c, open))
+        return rc;
+    /* The text is the most that can be done: the GPU's work cannot be taken
+     * back. */
+    size_t n = strlen(err->text);
+    (void)snprintf(err->text + n, sizeof(err->text) - n,
+                   " (NCCL does not come to an end: the GPU may be busy until "
+                   "this process ends)");
     return rc;
 }
 

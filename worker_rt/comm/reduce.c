@@ -234,7 +234,8 @@ typedef void divide_fn(void *data, size_t n, int world);
 
 #define OPS 5
 
-/* The enum begins at 1: the row 0 is empty. */
+/* The enum begins at 1: the row 0 is empty. Its names are those of the format
+ * safetensors. */
 #define ROW(name, size, sfx)                                                   \
     {                                                                          \
         name, size, {sum_##sfx, sum_##sfx, max_##sfx, min_##sfx, prod_##sfx},  \
@@ -284,7 +285,7 @@ void reduce_divide(enum ddp_dtype dtype, void *data, size_t n, int world)
     rows[dtype].divide(data, n, world);
 }
 
-size_t reduce_size(enum ddp_dtype dtype)
+size_t ddp_dtype_size(enum ddp_dtype dtype)
 {
     return (size_t)dtype < ROWS ? rows[dtype].size : 0;
 }

@@ -26,10 +26,8 @@ void reduce_divide(enum ddp_dtype dtype, void *data, size_t n, int world);
  */
 void reduce_merge(void *dst, const void *a, const void *b, size_t n);
 
-/* Bytes of an element; 0: no such dtype. */
-size_t reduce_size(enum ddp_dtype dtype);
-
-/* For messages, of any number; "" for 0 and "unknown" if there is none. */
+/* Of any number, as in messages and in the headers of safetensors files; "" for
+ * 0 and "unknown" if there is none. */
 const char *reduce_dtype_name(int64_t dtype);
 const char *reduce_op_name(int64_t op);
 

@@ -348,24 +348,20 @@ static bool is_silent(int fd, int silent_ms)
            info.tcpi_last_ack_recv >= (uint32_t)silent_ms;
 }
 
-/* Keepalive finds a cut line within HURRY_MS, too: a second, then two probes.
- * Best effort, as dial_tune. */
-static void hurry_one(int fd)
-{
-    const int one = 1, two = 2;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
-}
-
-/* A rank that was asked to stop has little time to find out that a line is cut.
- */
+/* A rank that was asked to stop has little time to find out that a line is cut:
+ * keepalive does within HURRY_MS, too, a second, then two probes. Best effort,
+ * as dial_tune. */
 static void hurry(struct wire *w)
 {
+    const int one = 1, two = 2;
     if (w->hurried || rt_stop_since_us() == MONO_NEVER)
         return;
-    for (size_t i = 0; i < w->npeers; i++)
-        hurry_one(w->peers[i].fd);
+    for (size_t i = 0; i < w->npeers; i++) {
+        int fd = w->peers[i].fd;
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
+    }
     w->hurried = true;
 }
 
@@ -401,14 +397,6 @@ static int check_peers(struct wire *w, struct ddp_err *err)
     return check_silence(w, now_us, err);
 }
 
-/* Whether the head of a message has come from `p` that is not read yet. */
-static bool peek(const struct wire_peer *p, struct wire_head *got)
-{
-    return p->state == WIRE_HERE &&
-           recv(p->fd, got, sizeof(*got), MSG_PEEK | MSG_DONTWAIT) ==
-               (ssize_t)sizeof(*got);
-}
-
 /* Looks at messages that were not asked for: all but those from `from`. */
 static int
 check_unread(struct wire *w, const struct wire_peer *from, struct ddp_err *err)
@@ -416,7 +404,10 @@ check_unread(struct wire *w, const struct wire_peer *from, struct ddp_err *err)
     for (size_t i = 0; i < w->npeers; i++) {
         struct wire_head got;
         const struct wire_peer *p = &w->peers[i];
-        if (p != from && peek(p, &got) && head_is_stray(&got, &w->head))
+        if (p != from && p->state == WIRE_HERE &&
+            recv(p->fd, &got, sizeof(got), MSG_PEEK | MSG_DONTWAIT) ==
+                (ssize_t)sizeof(got) &&
+            head_is_stray(&got, &w->head))
             return conflict(w, p, &w->head, &got, err);
     }
     return 0;
@@ -533,30 +524,6 @@ int wire_exchange(struct wire *w,
         if (!moved && wait_io(w, out, in, err) != 0)
             return -1;
     }
-}
-
-int wire_send(struct wire *w,
-              int rank,
-              uint32_t step,
-              void *data,
-              size_t len,
-              struct ddp_err *err)
-{
-    struct wire_xfer none = {0};
-    struct wire_xfer out = wire_message(w, wire_peer(w, rank), step, data, len);
-    return wire_exchange(w, &out, &none, err);
-}
-
-int wire_recv(struct wire *w,
-              int rank,
-              uint32_t step,
-              void *data,
-              size_t len,
-              struct ddp_err *err)
-{
-    struct wire_xfer none = {0};
-    struct wire_xfer in = wire_message(w, wire_peer(w, rank), step, data, len);
-    return wire_exchange(w, &none, &in, err);
 }
 
 /* -- beginning and end of a collective ------------------------------------- */

@@ -159,20 +159,6 @@ int wire_exchange(struct wire *w,
                   struct wire_xfer *in,
                   struct ddp_err *err);
 
-/* One direction, to or from a neighbour. */
-int wire_send(struct wire *w,
-              int rank,
-              uint32_t step,
-              void *data,
-              size_t len,
-              struct ddp_err *err);
-int wire_recv(struct wire *w,
-              int rank,
-              uint32_t step,
-              void *data,
-              size_t len,
-              struct ddp_err *err);
-
 /*
  * For a caller that waits for something else than these connections, between
  * wire_begin and wire_end: looks, without waiting, whether a peer gave up or is

@@ -131,22 +131,16 @@ static bool read_owner(const char *text, size_t len, struct temp_owner *o)
     return strlen(again) == len && memcmp(again, text, len) == 0;
 }
 
-static void plain_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
-{
-    int len =
-        snprintf(out, ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx",
-                 name, (unsigned long long)rng_seed());
-    ddp_assert(len > 0 && (size_t)len < ATOMIC_FILE_NAME_MAX);
-}
-
 void atomic_file_temp_name(char out[ATOMIC_FILE_NAME_MAX], const char *name)
 {
     struct temp_owner o;
     char owner[OWNER_MAX] = "";
-    plain_name(out, name);
+    int n = snprintf(out, ATOMIC_FILE_NAME_MAX, "%s" ATOMIC_FILE_MARK "%016llx",
+                     name, (unsigned long long)rng_seed());
+    ddp_assert(n > 0 && (size_t)n < ATOMIC_FILE_NAME_MAX);
     if (find_owner(&o))
         put_owner(owner, &o);
-    size_t all = strlen(out), len = strlen(owner);
+    size_t all = (size_t)n, len = strlen(owner);
     if (all + len > NAME_MAX)
         return;
     char *random = out + all - ATOMIC_FILE_RANDOM;
@@ -335,67 +329,28 @@ static int write_piece(
     return atomic_file_write(fd, data, len, at, err);
 }
 
-int atomic_file_write_piece(
-    int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
-{
-    size_t whole = len > BLOCK ? len - len % BLOCK : len;
-    ddp_assert(at % BLOCK == 0 && len > 0);
-    if (write_piece(fd, data, whole, at, err) != 0)
-        return -1;
-    if (whole < len &&
-        write_piece(fd, data + whole, len - whole, at + whole, err) != 0)
-        return -1;
-    /* A hint: without it the sync takes longer. */
-    (void)sync_file_range(fd, (off_t)at, (off_t)len, SYNC_FILE_RANGE_WRITE);
-    return 0;
-}
-
-int atomic_file_sync(int fd, struct ddp_err *err)
-{
-    return fsync(fd) == 0 ? 0
-                          : ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
-}
-
-/* Bytes, and whether to stop. */
-struct atomic_bytes {
-    const uint8_t *data;
-    size_t len;
-    const atomic_bool *stop; /* may be NULL */
-};
-
-static int fill_bytes(void *ctx, int fd, const char *temp, struct ddp_err *err)
-{
-    const struct atomic_bytes *b = ctx;
-    size_t n;
-    (void)temp;
-    for (size_t at = 0; at < b->len; at += n) {
-        n = b->len - at < PIECE ? b->len - at : PIECE;
-        if (b->stop != NULL && atomic_load(b->stop))
-            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
-        if (atomic_file_write_piece(fd, b->data + at, n, at, err) != 0)
-            return -1;
-    }
-    return atomic_file_sync(fd, err);
-}
-
-int atomic_file_put_by(int dir,
-                       const char *name,
-                       atomic_file_fill_fn *fill,
-                       void *ctx,
+/* All bytes, synced. */
+static int write_bytes(int fd,
+                       const uint8_t *data,
+                       size_t len,
+                       const atomic_bool *stop,
                        struct ddp_err *err)
 {
-    char temp[ATOMIC_FILE_NAME_MAX];
-    int fd = atomic_file_create(dir, name, temp, err);
-    if (fd < 0)
-        return -1;
-    int rc = fill(ctx, fd, temp, err);
-    if (rc == 0 && renameat(dir, temp, dir, name) != 0)
-        rc =
-            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
-    if (rc != 0)
-        (void)unlinkat(dir, temp, 0);
-    (void)close(fd); /* synced, or given up */
-    return rc == 0 ? atomic_file_sync_dir(dir, err) : -1;
+    size_t n;
+    for (size_t at = 0; at < len; at += n) {
+        n = len - at < PIECE ? len - at : PIECE;
+        size_t whole = n > BLOCK ? n - n % BLOCK : n;
+        if (stop != NULL && atomic_load(stop))
+            return ddp_err_set(err, DDP_E_ABORTED, "the write was given up");
+        if (write_piece(fd, data + at, whole, at, err) != 0 ||
+            (whole < n && write_piece(fd, data + at + whole, n - whole,
+                                      at + whole, err) != 0))
+            return -1;
+        /* A hint: without it the sync takes longer. */
+        (void)sync_file_range(fd, (off_t)at, (off_t)n, SYNC_FILE_RANGE_WRITE);
+    }
+    return fsync(fd) == 0 ? 0
+                          : ddp_err_sys(err, DDP_E_IO, "cannot sync the file");
 }
 
 int atomic_file_put(int dir,
@@ -405,6 +360,16 @@ int atomic_file_put(int dir,
                     const atomic_bool *stop,
                     struct ddp_err *err)
 {
-    struct atomic_bytes bytes = {data, len, stop};
-    return atomic_file_put_by(dir, name, fill_bytes, &bytes, err);
+    char temp[ATOMIC_FILE_NAME_MAX];
+    int fd = atomic_file_create(dir, name, temp, err);
+    if (fd < 0)
+        return -1;
+    int rc = write_bytes(fd, data, len, stop, err);
+    if (rc == 0 && renameat(dir, temp, dir, name) != 0)
+        rc =
+            ddp_err_sys(err, DDP_E_IO, "cannot rename the new file into place");
+    if (rc != 0)
+        (void)unlinkat(dir, temp, 0);
+    (void)close(fd); /* synced, or given up */
+    return rc == 0 ? atomic_file_sync_dir(dir, err) : -1;
 }

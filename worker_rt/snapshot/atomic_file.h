@@ -60,35 +60,13 @@ int atomic_file_create(int dir,
 int atomic_file_write(
     int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
 
-/* The same for a piece of a large file, at a multiple of 4096: past the page
- * cache, if data and file system allow that, and on its way to the disk at
- * once. IO. */
-int atomic_file_write_piece(
-    int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
-
-/* Syncs the file to the disk. IO. */
-int atomic_file_sync(int fd, struct ddp_err *err);
-
 /* Syncs the folder to the disk. IO. Does nothing if the file system has no
  * fsync of folders. */
 int atomic_file_sync_dir(int dir, struct ddp_err *err);
 
-/* What a file is made of: writes all of it to `fd`, which is the file `temp`,
- * and syncs it. Returns 0, or -1 with `err`. */
-typedef int
-atomic_file_fill_fn(void *ctx, int fd, const char *temp, struct ddp_err *err);
-
-/* Has a whole file written under a temporary name, renames it to `name` and
- * syncs the folder. IO, what `fill` says: `name` is unchanged (or the new file,
- * if only the last sync failed). */
-int atomic_file_put_by(int dir,
-                       const char *name,
-                       atomic_file_fill_fn *fill,
-                       void *ctx,
-                       struct ddp_err *err);
-
-/* The same of these bytes. ABORTED: `stop` (may be NULL) became true; `name` is
- * unchanged. */
+/* Writes a whole file under a temporary name, renames it to `name` and syncs
+ * the folder. IO: `name` is unchanged (or the new file, if only the last sync
+ * failed). ABORTED: `stop` (may be NULL) became true; `name` is unchanged. */
 int atomic_file_put(int dir,
                     const char *name,
                     const uint8_t *data,

@@ -48,14 +48,18 @@ static int check_meta(const struct ddp_kv *meta, size_t n, struct ddp_err *err)
     return 0;
 }
 
-static int reserve(struct image *m, size_t nmeta, struct ddp_err *err)
+/* Those of libddp in `meta`. */
+#define OWN_META 4
+
+static int
+reserve(struct image *m, size_t nmeta, size_t npairs, struct ddp_err *err)
 {
     size_t n = m->ntensors + 1; /* a size of 0 might give NULL */
     m->tensors = calloc(n, sizeof(*m->tensors));
     m->order = calloc(n, sizeof(*m->order));
     m->sums = calloc(n, sizeof(*m->sums));
-    m->meta = calloc(nmeta + 3, sizeof(*m->meta));
-    m->pairs = calloc(n + nmeta + 4, sizeof(*m->pairs));
+    m->meta = calloc(nmeta + OWN_META, sizeof(*m->meta));
+    m->pairs = calloc(n + nmeta + OWN_META + 2 + npairs, sizeof(*m->pairs));
     m->hash = XXH3_createState();
     if (m->tensors == NULL || m->order == NULL || m->sums == NULL ||
         m->meta == NULL || m->pairs == NULL || m->hash == NULL)
@@ -102,28 +106,35 @@ static void add_meta(struct image *m, const char *key, const char *value)
     add_pair(m, to->key, to->value);
 }
 
+static void add_number(struct image *m, const char *key, int64_t value)
+{
+    char number[24];
+    (void)snprintf(number, sizeof(number), "%lld", (long long)value); /* fits */
+    add_meta(m, key, number);
+}
+
 static void fill_pairs(struct image *m,
                        const struct ddp *d,
-                       int64_t step,
+                       const struct image_about *about,
                        const struct ddp_kv *meta,
                        size_t nmeta)
 {
-    char number[24];
-    (void)snprintf(number, sizeof(number), "%lld",
-                   (long long)d->fence); /* fits */
     add_pair(m, SNAPSHOT_HEADER_KEY, SNAPSHOT_NO_DIGITS);
     add_pair(m, SNAPSHOT_FORMAT_KEY, SNAPSHOT_FORMAT);
     add_meta(m, "ddp.instance", d->instance);
-    add_meta(m, "ddp.round", number);
-    (void)snprintf(number, sizeof(number), "%lld", (long long)step); /* fits */
-    if (step >= 0)
-        add_meta(m, "ddp.step", number);
+    add_number(m, "ddp.round", d->fence);
+    if (about->step >= 0)
+        add_number(m, "ddp.step", about->step);
+    if (about->save > 0)
+        add_number(m, SNAPSHOT_SAVE_KEY, about->save);
+    for (size_t i = 0; i < about->npairs; i++)
+        add_pair(m, about->pairs[i].key, about->pairs[i].value);
     for (size_t i = 0; i < nmeta; i++)
         add_meta(m, meta[i].key, meta[i].value);
     for (size_t i = 0; i < m->ntensors; i++)
         add_pair(m, m->sums[i].key, m->sums[i].digits);
-    ddp_assert(m->nmeta <= nmeta + 3); /* as reserved */
-    ddp_assert(m->npairs <= m->ntensors + 1 + nmeta + 4);
+    ddp_assert(m->nmeta <= nmeta + OWN_META); /* as reserved */
+    ddp_assert(m->npairs <= m->ntensors + nmeta + OWN_META + 2 + about->npairs);
 }
 
 /* As the checksums stand now: its length never depends on them. */
@@ -136,7 +147,7 @@ static int write_header(struct image *m, struct ddp_err *err)
 
 int image_init(struct image *m,
                const struct ddp *d,
-               int64_t step,
+               const struct image_about *about,
                const struct ddp_tensor *tensors,
                size_t ntensors,
                const struct ddp_kv *meta,
@@ -147,9 +158,10 @@ int image_init(struct image *m,
     buf_init(&m->header, SAFETENSORS_HEADER_MAX);
     if (check_meta(meta, nmeta, err) != 0 ||
         snapshot_check_tensors(tensors, ntensors, err) != 0 ||
-        reserve(m, nmeta, err) != 0 || place(m, tensors, err) != 0)
+        reserve(m, nmeta, about->npairs, err) != 0 ||
+        place(m, tensors, err) != 0)
         return -1;
-    fill_pairs(m, d, step, meta, nmeta);
+    fill_pairs(m, d, about, meta, nmeta);
     if (write_header(m, err) != 0)
         return -1;
     m->header_len = buf_len(&m->header);
@@ -200,12 +212,6 @@ void image_hash_end(struct image *m, size_t i)
 {
     ddp_assert(i < m->ntensors);
     snapshot_hex(m->sums[i].digits, XXH3_128bits_digest(m->hash));
-}
-
-char *image_digits(const struct image *m, size_t i)
-{
-    ddp_assert(i < m->ntensors);
-    return m->sums[i].digits;
 }
 
 const uint8_t *image_header(struct image *m, struct ddp_err *err)

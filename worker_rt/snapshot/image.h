@@ -21,6 +21,16 @@
 struct image_sum;
 struct image_pair;
 
+/* What a header says of the image besides the program's pairs. All zero but for
+ * `step`: nothing more. */
+struct image_about {
+    int64_t step;                         /* "ddp.step"; -1: none */
+    int64_t save;                         /* "ddp.save"; 0: none */
+    const struct safetensors_pair *pairs; /* borrowed until the last
+                                           * image_header */
+    size_t npairs;
+};
+
 /* All zero: nothing to free. It may be moved. */
 struct image {
     size_t ntensors;
@@ -38,14 +48,13 @@ struct image {
 };
 
 /*
- * Lays the tensors out. `step` is noted as "ddp.step", unless it is -1.
- * Borrows everything for the call. Errors: USAGE (names
- * twice, too long, not UTF-8; a bad dtype, shape or key), NOMEM; image_free in
- * either case.
+ * Lays the tensors out. Borrows everything else for the call. Errors: USAGE
+ * (names twice, too long, not UTF-8; a bad dtype, shape or key), NOMEM;
+ * image_free in either case.
  */
 int image_init(struct image *m,
                const struct ddp *d,
-               int64_t step,
+               const struct image_about *about,
                const struct ddp_tensor *tensors,
                size_t ntensors,
                const struct ddp_kv *meta,
@@ -64,9 +73,6 @@ uint64_t image_size(const struct image *m, size_t i);
 void image_hash_begin(struct image *m);
 void image_hash(struct image *m, const uint8_t *data, size_t len);
 void image_hash_end(struct image *m, size_t i);
-
-/* That checksum as SNAPSHOT_DIGITS digits, to read it or to set it. */
-char *image_digits(const struct image *m, size_t i);
 
 /* The finished header, `m->header_len` bytes that live as long as the image;
  * NULL: NOMEM. */

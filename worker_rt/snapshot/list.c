@@ -12,9 +12,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "worker_rt/rt.h"
+#include "worker_rt/snapshot/piece_plan.h"
 #include "worker_rt/snapshot/snapshot.h"
 
 /* The program's pairs; libddp's own are told in other ways. A value that no
@@ -25,7 +25,8 @@ static size_t list_pairs(const struct safetensors *st, struct ddp_kv *meta)
     for (size_t i = 0; i < st->npairs; i++) {
         const struct safetensors_pair *p = &st->pairs[i];
         size_t len = strlen(p->value);
-        if (strncmp(p->key, "ddp.", 4) == 0 || len >= DDP_KV_MAX)
+        if (strncmp(p->key, "ddp.", 4) == 0 || len >= DDP_KV_MAX ||
+            strcmp(p->key, PIECE_TORCH_KEY) == 0)
             continue;
         meta[n].key = p->key;
         memcpy(meta[n++].value, p->value, len + 1);
@@ -96,18 +97,16 @@ static int list_file(const struct ddp *d,
                      bool *more,
                      struct ddp_err *err)
 {
-    struct stat st;
+    struct snapshot_opened o;
     struct ddp_err why;
     struct ddp_listed s = {.size = sizeof(s), .path = path, .step = -1};
-    int fd = snapshot_open(AT_FDCWD, path, &st, &why);
-    if (fd < 0) {
+    if (snapshot_open(&o, AT_FDCWD, path, &why) != 0) {
         s.why = why.text;
         *more = why.code == DDP_E_NOINPUT || fn(ctx, &s);
         return 0;
     }
-    struct snapshot_source from = {snapshot_read_fd, &fd, (uint64_t)st.st_size};
-    int rc = snapshot_tell(d, &s, &from, fn, ctx, more, err);
-    (void)close(fd); /* only read */
+    int rc = snapshot_tell(d, &s, &o.from, fn, ctx, more, err);
+    snapshot_close(&o);
     return rc;
 }
 

@@ -87,8 +87,8 @@ static int check_format(const struct snapshot_header *h, struct ddp_err *err)
                        format, SNAPSHOT_FORMAT);
 }
 
-/* A number of libddp's own; `missing` if it is not there, as ddp.step in a file
- * of ddp_snapshot_save. */
+/* A number of libddp's own, which is more than `missing`, if that stands for
+ * one that is not there, as ddp.step in a file of ddp_snapshot_save. */
 static int read_number(const struct snapshot_header *h,
                        const char *key,
                        int64_t missing,
@@ -102,7 +102,7 @@ static int read_number(const struct snapshot_header *h,
         return 0;
     if (strlen(text) < sizeof(kv.value)) {
         memcpy(kv.value, text, strlen(text) + 1);
-        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value >= 0)
+        if (ddp_kv_get_i64(&kv, value, NULL) == 0 && *value > missing)
             return 0;
     }
     return ddp_err_set(err, DDP_E_CORRUPT, "header: %s is not a number", key);
@@ -115,7 +115,8 @@ static int read_fence(struct snapshot_header *h, struct ddp_err *err)
     struct snapshot_fence *f = &h->fence;
     const char *instance = safetensors_value(&h->parsed, "ddp.instance");
     if (read_number(h, "ddp.round", -1, &f->round, err) != 0 ||
-        read_number(h, "ddp.step", -1, &f->step, err) != 0)
+        read_number(h, "ddp.step", -1, &f->step, err) != 0 ||
+        read_number(h, SNAPSHOT_SAVE_KEY, 0, &f->save, err) != 0)
         return -1;
     if (instance == NULL || strlen(instance) != RNG_ID_LEN || f->round < 0)
         return ddp_err_set(err, DDP_E_CORRUPT,
@@ -159,6 +160,79 @@ int snapshot_check_wanted(const struct snapshot_wanted *wanted,
     return snapshot_check_tensors(wanted->tensors, wanted->ntensors, err);
 }
 
+/* -- tensor by tensor ------------------------------------------------------ */
+
+int snapshot_reader_open(struct snapshot_reader *r,
+                         const struct snapshot_source *from,
+                         struct ddp_err *err)
+{
+    *r = (struct snapshot_reader){.from = from};
+    r->state = XXH3_createState();
+    r->scratch = malloc(SNAPSHOT_PIECE);
+    if (r->state == NULL || r->scratch == NULL)
+        (void)snapshot_no_memory(err);
+    else if (snapshot_header_read(&r->header, from, err) == 0)
+        return 0;
+    snapshot_reader_close(r);
+    return -1;
+}
+
+void snapshot_reader_close(struct snapshot_reader *r)
+{
+    snapshot_header_free(&r->header);
+    if (r->state != NULL)
+        (void)XXH3_freeState(r->state); /* cannot fail */
+    free(r->scratch);
+    *r = (struct snapshot_reader){.from = NULL};
+}
+
+static int check_sum(const struct snapshot_reader *r,
+                     const struct safetensor *t,
+                     struct ddp_err *err)
+{
+    char key[SNAPSHOT_KEY_MAX], digits[SNAPSHOT_DIGITS + 1];
+    snapshot_hex(digits, XXH3_128bits_digest(r->state));
+    int len = snprintf(key, sizeof(key), SNAPSHOT_DATA_KEY "%s", t->name);
+    const char *sum = len < 0 || (size_t)len >= sizeof(key)
+                          ? NULL
+                          : safetensors_value(&r->header.parsed, key);
+    if (sum != NULL && strcmp(sum, digits) == 0)
+        return 0;
+    return ddp_err_set(err, DDP_E_CORRUPT, "tensor '%.80s' has %s checksum",
+                       t->name, sum == NULL ? "no" : "a wrong");
+}
+
+/*
+ * The sum is compared when the data is in the caller's buffer already. A copy
+ * beside it would need as much memory again; a caller that gets CORRUPT loads
+ * an older snapshot over the data, or ends.
+ */
+int snapshot_reader_tensor(const struct snapshot_reader *r,
+                           size_t i,
+                           uint8_t *to,
+                           struct ddp_err *err)
+{
+    ddp_assert(i < r->header.parsed.ntensors);
+    const struct safetensor *t = &r->header.parsed.tensors[i];
+    uint64_t at = r->header.len + t->begin;
+    uint64_t left = t->end - t->begin;
+    ddp_assert(t->begin <= t->end && r->header.len <= r->from->size &&
+               t->end <= r->from->size - r->header.len); /* safetensors_parse */
+    (void)XXH3_128bits_reset(r->state);
+    while (left > 0) {
+        size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
+        uint8_t *piece = to == NULL ? r->scratch : to;
+        bool lies = to == NULL && r->bytes != NULL;
+        if (!lies && r->from->read(r->from->ctx, piece, n, at, err) != 0)
+            return -1;
+        (void)XXH3_128bits_update(r->state, lies ? r->bytes + at : piece, n);
+        to = to == NULL ? NULL : to + n;
+        at += n;
+        left -= n;
+    }
+    return check_sum(r, t, err);
+}
+
 /* -- one image ------------------------------------------------------------- */
 
 /* Where a tensor of the file goes. */
@@ -168,27 +242,13 @@ struct load_target {
 };
 
 struct image_read {
-    const struct snapshot_source *from;
+    struct snapshot_reader reader;
     const struct snapshot_wanted *wanted;
-    struct snapshot_header header;
     struct load_target *targets; /* one for each tensor of the header */
-    uint8_t *scratch;            /* for tensors that are not wanted */
-    XXH3_state_t *state;
 };
 
-static int read_at(const struct image_read *l,
-                   uint8_t *data,
-                   size_t len,
-                   uint64_t at,
-                   struct ddp_err *err)
-{
-    ddp_assert(at <= l->from->size && len <= l->from->size - at);
-    return l->from->read(l->from->ctx, data, len, at, err);
-}
-
-/* A wanted tensor of the snapshot that is at hand; -1: USAGE. */
-static int check_tensor(const struct ddp_tensor *t,
-                        const struct safetensor *have,
+int snapshot_check_fits(const struct ddp_tensor *t,
+                        const struct ddp_tensor *have,
                         struct ddp_err *err)
 {
     if (have == NULL)
@@ -209,14 +269,17 @@ static int check_tensor(const struct ddp_tensor *t,
  * through the caller's array would be quadratic. */
 static int find_targets(struct image_read *l, struct ddp_err *err)
 {
-    const struct safetensors *all = &l->header.parsed;
+    const struct safetensors *all = &l->reader.header.parsed;
     l->targets = calloc(all->ntensors + 1, sizeof(*l->targets));
     if (l->targets == NULL)
         return snapshot_no_memory(err);
     for (size_t i = 0; i < l->wanted->ntensors; i++) {
         const struct ddp_tensor *t = &l->wanted->tensors[i];
         const struct safetensor *have = safetensors_find(all, t->name);
-        if (check_tensor(t, have, err) != 0)
+        struct ddp_tensor is = {.name = NULL};
+        if (have != NULL)
+            is = snapshot_tensor(have);
+        if (snapshot_check_fits(t, have == NULL ? NULL : &is, err) != 0)
             return -1;
         struct load_target *target = &l->targets[have - all->tensors];
         if (target->asked)
@@ -232,60 +295,14 @@ static int find_targets(struct image_read *l, struct ddp_err *err)
     return 0;
 }
 
-/*
- * Into `to`, or through the scratch if it is NULL: what is not wanted is read
- * as well, since a damaged file must not count as whole.
- *
- * The sum is compared when the data is in the caller's buffer already. A copy
- * beside it would need as much memory again; a caller that gets CORRUPT loads
- * an older snapshot over the data, or ends.
- */
-static int read_tensor(struct image_read *l,
-                       const struct safetensor *t,
-                       uint8_t *to,
+int snapshot_read_meta(const struct snapshot_header *h,
+                       struct ddp_kv *meta,
+                       size_t nmeta,
                        struct ddp_err *err)
 {
-    char key[SNAPSHOT_KEY_MAX], digits[SNAPSHOT_DIGITS + 1];
-    uint64_t at = l->header.len + t->begin;
-    uint64_t left = t->end - t->begin;
-    ddp_assert(t->begin <= t->end); /* safetensors_parse */
-    (void)XXH3_128bits_reset(l->state);
-    while (left > 0) {
-        size_t n = left < SNAPSHOT_PIECE ? (size_t)left : SNAPSHOT_PIECE;
-        uint8_t *piece = to == NULL ? l->scratch : to;
-        if (read_at(l, piece, n, at, err) != 0)
-            return -1;
-        (void)XXH3_128bits_update(l->state, piece, n);
-        to = to == NULL ? NULL : to + n;
-        at += n;
-        left -= n;
-    }
-    snapshot_hex(digits, XXH3_128bits_digest(l->state));
-    int len = snprintf(key, sizeof(key), SNAPSHOT_DATA_KEY "%s", t->name);
-    const char *sum = len < 0 || (size_t)len >= sizeof(key)
-                          ? NULL
-                          : safetensors_value(&l->header.parsed, key);
-    if (sum != NULL && strcmp(sum, digits) == 0)
-        return 0;
-    return ddp_err_set(err, DDP_E_CORRUPT, "tensor '%.80s' has %s checksum",
-                       t->name, sum == NULL ? "no" : "a wrong");
-}
-
-static int read_tensors(struct image_read *l, struct ddp_err *err)
-{
-    for (size_t i = 0; i < l->header.parsed.ntensors; i++)
-        if (read_tensor(l, &l->header.parsed.tensors[i], l->targets[i].to,
-                        err) != 0)
-            return -1;
-    return 0;
-}
-
-/* A pair that is not there is an empty text: older snapshots may lack it. */
-static int read_meta(const struct image_read *l, struct ddp_err *err)
-{
-    for (size_t i = 0; i < l->wanted->nmeta; i++) {
-        struct ddp_kv *kv = &l->wanted->meta[i];
-        const char *value = safetensors_value(&l->header.parsed, kv->key);
+    for (size_t i = 0; i < nmeta; i++) {
+        struct ddp_kv *kv = &meta[i];
+        const char *value = safetensors_value(&h->parsed, kv->key);
         size_t len = value == NULL ? 0 : strlen(value);
         if (len >= sizeof(kv->value))
             return ddp_err_set(err, DDP_E_CORRUPT,
@@ -301,27 +318,27 @@ int snapshot_read(const struct snapshot_source *from,
                   struct snapshot_fence *fence,
                   struct ddp_err *err)
 {
-    struct image_read l = {.from = from, .wanted = wanted};
-    int rc = -1;
-    l.state = XXH3_createState();
-    l.scratch = malloc(SNAPSHOT_PIECE);
-    if (l.state == NULL || l.scratch == NULL)
-        (void)snapshot_no_memory(err);
-    else if (snapshot_header_read(&l.header, from, err) == 0 &&
-             find_targets(&l, err) == 0 && read_tensors(&l, err) == 0)
-        rc = read_meta(&l, err);
-    *fence = l.header.fence;
-    snapshot_header_free(&l.header);
-    if (l.state != NULL)
-        (void)XXH3_freeState(l.state); /* cannot fail */
-    free(l.scratch);
+    struct image_read l = {.wanted = wanted};
+    *fence = (struct snapshot_fence){.round = 0};
+    if (snapshot_reader_open(&l.reader, from, err) != 0)
+        return -1;
+    int rc = find_targets(&l, err);
+    /* What is not wanted is read as well, since a damaged file must not count
+     * as whole. */
+    for (size_t i = 0; rc == 0 && i < l.reader.header.parsed.ntensors; i++)
+        rc = snapshot_reader_tensor(&l.reader, i, l.targets[i].to, err);
+    if (rc == 0)
+        rc = snapshot_read_meta(&l.reader.header, wanted->meta, wanted->nmeta,
+                                err);
+    *fence = l.reader.header.fence;
+    snapshot_reader_close(&l.reader);
     free(l.targets);
     return rc;
 }
 
 /* -- one file -------------------------------------------------------------- */
 
-int snapshot_read_fd(
+static int read_file(
     void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
     const int *fd = ctx;
@@ -340,24 +357,51 @@ int snapshot_read_fd(
     return 0;
 }
 
-int snapshot_open(int dir,
+int snapshot_open(struct snapshot_opened *o,
+                  int dir,
                   const char *name,
-                  struct stat *st,
                   struct ddp_err *err)
 {
     /* Not to wait where somebody has put a FIFO under that name. */
-    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    o->fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (o->fd < 0)
         return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
                            "cannot open the file");
-    if (fstat(fd, st) != 0)
+    if (fstat(o->fd, &o->st) != 0) {
         (void)ddp_err_sys(err, DDP_E_IO, "cannot stat the file");
-    else if (!S_ISREG(st->st_mode))
+    } else if (!S_ISREG(o->st.st_mode)) {
         (void)ddp_err_set(err, DDP_E_CORRUPT, "it is not a regular file");
-    else
-        return fd;
-    (void)close(fd); /* only looked at */
+    } else {
+        o->from = (struct snapshot_source){read_file, &o->fd,
+                                           (uint64_t)o->st.st_size};
+        return 0;
+    }
+    snapshot_close(o);
     return -1;
+}
+
+static int read_memory(
+    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
+{
+    const uint8_t *image = ctx;
+    (void)err;
+    memcpy(data, image + at, len); /* within `size`: snapshot_read asks so */
+    return 0;
+}
+
+void snapshot_open_memory(struct snapshot_opened *o,
+                          uint8_t *image,
+                          uint64_t len)
+{
+    o->fd = -1;
+    o->from = (struct snapshot_source){read_memory, image, len};
+}
+
+void snapshot_close(struct snapshot_opened *o)
+{
+    if (o->fd >= 0)
+        (void)close(o->fd); /* only read */
+    o->fd = -1;
 }
 
 static int load_file(int dir,
@@ -367,13 +411,12 @@ static int load_file(int dir,
                      struct stat *st,
                      struct ddp_err *err)
 {
-    int fd = snapshot_open(dir, name, st, err);
-    if (fd < 0)
+    struct snapshot_opened o;
+    if (snapshot_open(&o, dir, name, err) != 0)
         return -1;
-    struct snapshot_source from = {snapshot_read_fd, &fd,
-                                   (uint64_t)st->st_size};
-    int rc = snapshot_read(&from, wanted, fence, err);
-    (void)close(fd); /* only read */
+    *st = o.st;
+    int rc = snapshot_read(&o.from, wanted, fence, err);
+    snapshot_close(&o);
     return rc;
 }
 

@@ -26,7 +26,7 @@
 #include <xxhash.h>
 
 #define PAGE  UINT64_C(4096) /* a label's room, before the image */
-#define MAGIC UINT64_C(0x646470736c6f7431)
+#define MAGIC UINT64_C(0x646470736c6f7432)
 
 /* A label where it lies. */
 struct stamp {
@@ -34,8 +34,7 @@ struct stamp {
     struct slot_label label;
     uint64_t sum; /* over all before it */
 };
-_Static_assert(sizeof(struct stamp) <= PAGE - MEM_SLOTS_BOARD,
-               "it has room beside the board");
+_Static_assert(sizeof(struct stamp) == 104, "no gaps: all of it is summed");
 
 /* What holds for slots that are open, or closed. */
 static void check(const struct mem_slots *s)
@@ -48,7 +47,8 @@ static void check(const struct mem_slots *s)
 static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
 {
     size_t len = (size_t)count * (size_t)s->each;
-    void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)s->at);
     if (p == MAP_FAILED)
         return ddp_err_sys(err, DDP_E_CONFIG,
                            "cannot map the memory for snapshots");
@@ -61,23 +61,50 @@ static int map(struct mem_slots *s, int fd, int count, struct ddp_err *err)
     return 0;
 }
 
-int mem_slots_open(struct mem_slots *s, int fd, struct ddp_err *err)
+/* Where a part of the memfd begins, and how many bytes it has. */
+static int find_part(int fd, int part, int parts, uint64_t *at, uint64_t *len)
 {
     struct stat st;
-    *s = (struct mem_slots){.fd = -1};
+    ddp_assert(part >= 0 && part < parts);
+    if (fstat(fd, &st) != 0)
+        return -1;
+    *len = (uint64_t)st.st_size / (uint64_t)parts / PAGE * PAGE;
+    *at = (uint64_t)part * *len;
+    return 0;
+}
+
+bool mem_slots_lock(int fd, int part, int parts)
+{
+    uint64_t at, len;
+    if (find_part(fd, part, parts, &at, &len) != 0 || len == 0)
+        return true;
+    struct flock f = {.l_type = F_WRLCK,
+                      .l_whence = SEEK_SET,
+                      .l_start = (off_t)at,
+                      .l_len = (off_t)len};
+    return fcntl(fd, F_OFD_SETLK, &f) == 0 ||
+           (errno != EAGAIN && errno != EACCES);
+}
+
+int mem_slots_open(
+    struct mem_slots *s, int fd, int part, int parts, struct ddp_err *err)
+{
+    uint64_t len;
+    *s = (struct mem_slots){.fd = -1, .parts = parts};
     s->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (s->fd < 0 || fstat(fd, &st) != 0) {
+    if (s->fd < 0 || find_part(fd, part, parts, &s->at, &len) != 0) {
         (void)ddp_err_sys(err, DDP_E_CONFIG,
                           "cannot open the memory for snapshots");
         mem_slots_close(s);
         return -1;
     }
-    s->each = (uint64_t)st.st_size / MEM_SLOTS_SHARED / PAGE * PAGE;
+    s->each = len / MEM_SLOTS_MAX / PAGE * PAGE;
     if (s->each < 2 * PAGE)
-        (void)ddp_err_set(err, DDP_E_CONFIG,
-                          "the memory for snapshots has only %lld bytes",
-                          (long long)st.st_size);
-    else if (map(s, s->fd, MEM_SLOTS_SHARED, err) == 0)
+        (void)ddp_err_set(
+            err, DDP_E_CONFIG, "the memory for snapshots has only %llu bytes%s",
+            (unsigned long long)(len / MEM_SLOTS_MAX * SNAPSHOT_SLOTS_NEEDED),
+            parts > 1 ? " for each rank" : "");
+    else if (map(s, s->fd, MEM_SLOTS_MAX, err) == 0)
         return 0;
     mem_slots_close(s);
     return -1;
@@ -95,10 +122,10 @@ static int open_memory(void)
 
 int mem_slots_make(struct mem_slots *s, uint64_t len, struct ddp_err *err)
 {
-    *s = (struct mem_slots){.fd = -1};
+    *s = (struct mem_slots){.fd = -1, .parts = 1};
     if (len > UINT64_MAX / 8)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for snapshots");
-    s->each = PAGE + (len + PAGE - 1) / PAGE * PAGE;
+    s->each = mem_slots_need(len);
     s->fd = open_memory();
     if (s->fd < 0 || ftruncate(s->fd, (off_t)(s->each * MEM_SLOTS_OWN)) != 0)
         (void)ddp_err_sys(err, DDP_E_NOMEM, "no memory for snapshots");
@@ -123,6 +150,24 @@ uint64_t mem_slots_room(const struct mem_slots *s)
     return s->count == 0 ? 0 : s->each - PAGE;
 }
 
+uint64_t mem_slots_need(uint64_t len)
+{
+    return PAGE + (len + PAGE - 1) / PAGE * PAGE;
+}
+
+uint64_t mem_slots_allowed(const struct mem_slots *s)
+{
+    ddp_assert(s->count == MEM_SLOTS_MAX);
+    return s->each * SNAPSHOT_SLOTS_NEEDED;
+}
+
+uint64_t mem_slots_budget(const struct mem_slots *s, uint64_t need)
+{
+    uint64_t each = (need + SNAPSHOT_SLOTS_NEEDED - 1) / SNAPSHOT_SLOTS_NEEDED;
+    uint64_t whole = (each + PAGE - 1) / PAGE * PAGE; /* pages */
+    return whole * SNAPSHOT_SLOTS_NEEDED * (uint64_t)s->parts;
+}
+
 /* What the kernel would give before it has to take from others; 0 if it
  * does not say. */
 static uint64_t available(void)
@@ -142,26 +187,42 @@ static uint64_t available(void)
     return kib * 1024;
 }
 
+/* The workers of a node take theirs at the same time. */
+static bool is_too_much(const struct mem_slots *s, uint64_t more, uint64_t left)
+{
+    return left > 0 && more > left / 2 / (uint64_t)s->parts;
+}
+
 /* Pages are taken now, when it can be refused; a write to memory that cannot
  * be had would kill us. */
 static int take(struct mem_slots *s, int i, uint64_t need, struct ddp_err *err)
 {
     uint64_t left = available();
     ddp_assert(need > s->held[i] && need <= s->each);
-    if (left > 0 && need - s->held[i] > left / 2)
+    if (is_too_much(s, need - s->held[i], left))
         return ddp_err_set(err, DDP_E_NOMEM,
-                           "a snapshot needs %" PRIu64 " MB of memory, and "
+                           "a snapshot needs %" PRIu64 " MB of memory%s, and "
                            "this machine has %" PRIu64 " MB left",
-                           need >> 20, left >> 20);
+                           need >> 20, s->parts > 1 ? " on each worker" : "",
+                           left >> 20);
     int rc;
     do
-        rc = fallocate(s->fd, 0, (off_t)((uint64_t)i * s->each), (off_t)need);
+        rc = fallocate(s->fd, 0, (off_t)(s->at + (uint64_t)i * s->each),
+                       (off_t)need);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
         return ddp_err_sys(err, DDP_E_NOMEM,
                            "cannot get %" PRIu64 " MB of memory", need >> 20);
     s->held[i] = need;
     return 0;
+}
+
+/* Best effort: where it is refused the pages stay, no more. */
+static void give_back(struct mem_slots *s, int i, uint64_t from)
+{
+    (void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    (off_t)(s->at + (uint64_t)i * s->each + from),
+                    (off_t)(s->each - from));
 }
 
 static struct stamp *stamp_of(const struct mem_slots *s, int i)
@@ -175,20 +236,31 @@ int mem_slots_reserve(struct mem_slots *s,
                       uint64_t len,
                       struct ddp_err *err)
 {
-    uint64_t need = PAGE + len;
+    uint64_t need = mem_slots_need(len);
     ddp_assert(i < s->count && len <= mem_slots_room(s));
+    bool first = s->held[i] == 0;
     if (need > s->held[i] && take(s, i, need, err) != 0)
         return -1;
+    if (first && need < s->each)
+        give_back(s, i, need);
     stamp_of(s, i)->magic = 0;
     atomic_thread_fence(memory_order_seq_cst); /* before the image changes */
     return 0;
 }
 
-/* In the first label's page, behind the label. */
-void *mem_slots_board(const struct mem_slots *s)
+bool mem_slots_fits(const struct mem_slots *s, int i, uint64_t len)
 {
-    ddp_assert(s->count > 0);
-    return s->map + PAGE - MEM_SLOTS_BOARD;
+    uint64_t need = mem_slots_need(len);
+    return need <= s->held[i] ||
+           !is_too_much(s, need - s->held[i], available());
+}
+
+void mem_slots_drop(struct mem_slots *s, int i)
+{
+    stamp_of(s, i)->magic = 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    give_back(s, i, 0);
+    s->held[i] = 0;
 }
 
 uint8_t *mem_slots_image(const struct mem_slots *s, int i)
@@ -204,23 +276,20 @@ static uint64_t sum_of(const struct stamp *stamp)
 
 void mem_slots_label(struct mem_slots *s, int i, const struct slot_label *label)
 {
-    struct stamp made;
+    struct stamp made = {.magic = MAGIC, .label = *label};
     ddp_assert(PAGE + label->len <= s->held[i]); /* reserved */
     ddp_assert(label->round >= 0 && label->step >= 0);
+    ddp_assert(label->world == 0
+                   ? label->rank == 0 && label->save == 0
+                   : label->rank >= 0 && label->rank < label->world);
     ddp_assert(memchr(label->instance, 0, sizeof(label->instance)) != NULL);
-    memset(&made, 0, sizeof(made)); /* gaps are summed too */
-    made.label.len = label->len;
-    made.label.round = label->round;
-    made.label.step = label->step;
-    memcpy(made.label.instance, label->instance, sizeof(label->instance));
-    made.magic = MAGIC;
     made.sum = sum_of(&made);
     struct stamp *at = stamp_of(s, i);
     atomic_thread_fence(memory_order_seq_cst); /* after the image */
-    memcpy(&at->label, &made.label, sizeof(made.label));
+    at->label = made.label;
     at->sum = made.sum;
     atomic_thread_fence(memory_order_seq_cst);
-    at->magic = made.magic;
+    at->magic = MAGIC;
 }
 
 bool mem_slots_read(const struct mem_slots *s, int i, struct slot_label *label)

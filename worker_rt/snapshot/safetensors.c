@@ -17,13 +17,12 @@
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/json.h"
 #include "rendezvous/base/utf8.h"
+#include "worker_rt/comm/reduce.h"
 
 #define META      "__metadata__"
 #define EXACT_MAX 9007199254740992.0 /* 2^53: a double counts up to here */
@@ -31,27 +30,6 @@
 /* A header's values: at most DDP_DIMS_MAX + 8 for each tensor. At 64 bytes each
  * cJSON then holds 64 MiB at most, whatever the text is. */
 #define VALUES_MAX (SAFETENSORS_TENSORS_MAX * (DDP_DIMS_MAX + 8))
-
-/* As the format calls them. The enum begins at 1: the row 0 is empty. */
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[] = {
-    [DDP_F64] = {"F64", 8},         [DDP_F32] = {"F32", 4},
-    [DDP_F16] = {"F16", 2},         [DDP_BF16] = {"BF16", 2},
-    [DDP_I64] = {"I64", 8},         [DDP_I32] = {"I32", 4},
-    [DDP_I16] = {"I16", 2},         [DDP_I8] = {"I8", 1},
-    [DDP_U8] = {"U8", 1},           [DDP_BOOL] = {"BOOL", 1},
-    [DDP_F8_E4M3] = {"F8_E4M3", 1}, [DDP_F8_E5M2] = {"F8_E5M2", 1},
-    [DDP_U64] = {"U64", 8},         [DDP_U32] = {"U32", 4},
-    [DDP_U16] = {"U16", 2},
-};
-#define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
-
-size_t ddp_dtype_size(enum ddp_dtype dtype)
-{
-    return (size_t)dtype < DTYPES ? dtypes[dtype].size : 0;
-}
 
 /* A product that overflows is refused, also if a dimension of 0 comes behind:
  * the order of dimensions must not matter. A quarter of the range leaves room
@@ -90,8 +68,12 @@ static bool is_utf8(const char *text)
 {
     bool control;
     size_t n;
-    while ((n = utf8_char(text, &control)) > 0)
+    do {
+        while (*text != '\0' && (*text & 0x80) == 0) /* nearly all of it */
+            text++;
+        n = utf8_char(text, &control);
         text += n;
+    } while (n > 0);
     return *text == '\0';
 }
 
@@ -164,8 +146,8 @@ read_dtype(const cJSON *name, struct safetensor *t, struct ddp_err *err)
 {
     if (!cJSON_IsString(name))
         return bad(err, "a dtype that is not a string for", t->name);
-    for (size_t i = 1; i < DTYPES; i++)
-        if (strcmp(name->valuestring, dtypes[i].name) == 0) {
+    for (int i = 1; ddp_dtype_size((enum ddp_dtype)i) > 0; i++)
+        if (strcmp(name->valuestring, reduce_dtype_name(i)) == 0) {
             t->dtype = (enum ddp_dtype)i;
             return 0;
         }
@@ -415,73 +397,44 @@ const char *safetensors_value(const struct safetensors *st, const char *key)
 
 /* -- writing --------------------------------------------------------------- */
 
-/* A string of JSON. All that can fail here and below is the buffer: it is full,
- * or there is no memory. */
-static int put_string(struct buf *out, const char *s)
+static void
+put_list(struct json *j, const char *key, const uint64_t *n, int len)
 {
-    int rc = buf_put(out, "\"", 1);
-    while (*s != '\0' && rc == 0) {
-        char esc[JSON_ESCAPE_SIZE];
-        size_t len = json_plain(s);
-        if (len > 0) {
-            rc = buf_put(out, s, len);
-        } else {
-            len = json_escape(s, esc);
-            ddp_assert(len > 0); /* the writer's names are UTF-8 */
-            rc = buf_put(out, esc, strlen(esc));
-        }
-        s += len;
-    }
-    return rc != 0 ? -1 : buf_put(out, "\"", 1);
-}
-
-__attribute__((format(printf, 2, 3))) static int
-put_text(struct buf *out, const char *fmt, ...)
-{
-    char text[128];
-    va_list ap;
-    va_start(ap, fmt);
-    int len = vsnprintf(text, sizeof(text), fmt, ap);
-    va_end(ap);
-    ddp_assert(len >= 0 && (size_t)len < sizeof(text));
-    return buf_put(out, text, (size_t)len);
-}
-
-static int put_tensor(struct buf *out, const struct safetensor *t)
-{
-    ddp_assert((size_t)t->dtype < DTYPES && t->dims <= DDP_DIMS_MAX);
-    ddp_assert(t->begin <= t->end);
-    if (put_string(out, t->name) != 0 ||
-        put_text(out, ":{\"dtype\":\"%s\",\"shape\":[",
-                 dtypes[t->dtype].name) != 0)
-        return -1;
-    for (int i = 0; i < t->dims; i++)
-        if (put_text(out, "%s%" PRIu64, i == 0 ? "" : ",", t->shape[i]) != 0)
-            return -1;
-    return put_text(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-                    t->begin, t->end);
+    json_open(j, key, '[');
+    for (int i = 0; i < len; i++)
+        json_int(j, NULL, (int64_t)n[i]); /* below 2^62: safetensors_len */
+    json_close(j, ']');
 }
 
 /* The pairs before all tensors, in the caller's order: the header's checksum
- * must be found at a fixed place before anything is parsed (snapshot.h). */
-static int put_all(struct buf *out,
-                   const struct safetensor *tensors,
-                   size_t ntensors,
-                   const struct safetensors_pair *pairs,
-                   size_t npairs)
+ * must be found at a fixed place before anything is parsed (snapshot.h). False:
+ * the buffer is full, or there is no memory. */
+static bool put_all(struct buf *out,
+                    const struct safetensor *tensors,
+                    size_t ntensors,
+                    const struct safetensors_pair *pairs,
+                    size_t npairs)
 {
-    int rc = put_text(out, "{\"%s\":{", META);
-    for (size_t i = 0; i < npairs && rc == 0; i++)
-        if (put_text(out, "%s", i == 0 ? "" : ",") != 0 ||
-            put_string(out, pairs[i].key) != 0 || put_text(out, ":") != 0 ||
-            put_string(out, pairs[i].value) != 0)
-            rc = -1;
-    if (rc == 0)
-        rc = put_text(out, "}");
-    for (size_t i = 0; i < ntensors && rc == 0; i++)
-        if (put_text(out, ",") != 0 || put_tensor(out, &tensors[i]) != 0)
-            rc = -1;
-    return rc != 0 ? -1 : put_text(out, "}");
+    struct json j;
+    json_init(&j, out);
+    json_open(&j, NULL, '{');
+    json_open(&j, META, '{');
+    for (size_t i = 0; i < npairs; i++)
+        json_text(&j, pairs[i].key, pairs[i].value);
+    json_close(&j, '}');
+    for (size_t i = 0; i < ntensors; i++) {
+        const struct safetensor *t = &tensors[i];
+        const uint64_t place[2] = {t->begin, t->end};
+        ddp_assert(ddp_dtype_size(t->dtype) > 0 && t->dims <= DDP_DIMS_MAX);
+        ddp_assert(t->begin <= t->end);
+        json_open(&j, t->name, '{');
+        json_text(&j, "dtype", reduce_dtype_name((int64_t)t->dtype));
+        put_list(&j, "shape", t->shape, t->dims);
+        put_list(&j, "data_offsets", place, 2);
+        json_close(&j, '}');
+    }
+    json_close(&j, '}');
+    return !j.full;
 }
 
 static int check_text(const char *what, const char *s, struct ddp_err *err)
@@ -489,6 +442,16 @@ static int check_text(const char *what, const char *s, struct ddp_err *err)
     if (s != NULL && is_utf8(s))
         return 0;
     return ddp_err_set(err, DDP_E_USAGE, "%s is not valid UTF-8", what);
+}
+
+int safetensors_check_name(const char *name, struct ddp_err *err)
+{
+    if (check_text("a tensor's name", name, err) != 0)
+        return -1;
+    if (strcmp(name, META) == 0)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "a tensor must not be named " META);
+    return 0;
 }
 
 /* What the program passed: everything that our own reader would refuse. */
@@ -504,13 +467,9 @@ static int check_what(const struct safetensor *tensors,
         if (check_text("a key", pairs[i].key, err) != 0 ||
             check_text("a value", pairs[i].value, err) != 0)
             return -1;
-    for (size_t i = 0; i < ntensors; i++) {
-        if (check_text("a tensor's name", tensors[i].name, err) != 0)
+    for (size_t i = 0; i < ntensors; i++)
+        if (safetensors_check_name(tensors[i].name, err) != 0)
             return -1;
-        if (strcmp(tensors[i].name, META) == 0)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "a tensor must not be named " META);
-    }
     const struct safetensor **index;
     int rc = index_names(tensors, ntensors, &index, DDP_E_USAGE, err);
     free(index);
@@ -539,7 +498,7 @@ int safetensors_write(struct buf *out,
     if (check_what(tensors, ntensors, pairs, npairs, err) != 0)
         return -1;
     if (buf_put(out, size, sizeof(size)) != 0 ||
-        put_all(out, tensors, ntensors, pairs, npairs) != 0)
+        !put_all(out, tensors, ntensors, pairs, npairs))
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
     /* Blanks behind the JSON are part of the header, and the data is aligned.
      */

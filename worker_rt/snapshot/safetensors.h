@@ -65,6 +65,9 @@ const struct safetensor *safetensors_find(const struct safetensors *st,
                                           const char *name);
 const char *safetensors_value(const struct safetensors *st, const char *key);
 
+/* USAGE: no tensor of a header can have that name. */
+int safetensors_check_name(const char *name, struct ddp_err *err);
+
 /*
  * Appends a whole header, its 8 bytes and the padding included, to `out`.
  * Pairs and tensors are written in the order given; the offsets must be set,

@@ -30,22 +30,25 @@
 #include "worker_rt/snapshot/atomic_file.h"
 #include "worker_rt/snapshot/image.h"
 
-/* -- the folder ------------------------------------------------------------ */
-
-/* A path as its folder, opened, and the name in it. */
-struct save_place {
-    int dir; /* -1: not opened */
-    char base[NAME_MAX + 1];
+struct save {
+    const struct ddp *d;
+    const struct ddp_tensor *from; /* the caller's */
+    int dir;                       /* its folder; -1: not opened */
+    char base[NAME_MAX + 1];       /* the name in it */
+    char temp[ATOMIC_FILE_NAME_MAX];
+    int fd;              /* -1: there is no temporary file */
+    struct stat written; /* the new file, whole */
+    struct image image;
 };
 
-static int
-open_place(struct save_place *p, const char *path, struct ddp_err *err)
+/* -- the file -------------------------------------------------------------- */
+
+static int open_folder(struct save *s, const char *path, struct ddp_err *err)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash == NULL ? path : slash + 1;
     size_t dir_len = slash == NULL ? 0 : (size_t)(slash - path) + 1;
     char *dir = dir_len == 0 ? strdup(".") : strndup(path, dir_len);
-    p->dir = -1;
     if (dir == NULL)
         return snapshot_no_memory(err);
     if (*base == '\0' || strlen(base) > NAME_MAX) {
@@ -53,23 +56,11 @@ open_place(struct save_place *p, const char *path, struct ddp_err *err)
         return ddp_err_set(err, DDP_E_USAGE,
                            "the path does not end with the name of a file");
     }
-    memcpy(p->base, base, strlen(base) + 1);
-    p->dir = atomic_file_open_dir(dir, err);
+    memcpy(s->base, base, strlen(base) + 1);
+    s->dir = atomic_file_open_dir(dir, err);
     free(dir);
-    return p->dir >= 0 ? 0 : -1;
+    return s->dir >= 0 ? 0 : -1;
 }
-
-/* -- the file -------------------------------------------------------------- */
-
-struct save {
-    const struct ddp *d;
-    const struct ddp_tensor *from; /* the caller's */
-    struct save_place place;
-    char temp[ATOMIC_FILE_NAME_MAX];
-    int fd;              /* -1: there is no temporary file */
-    struct stat written; /* the new file, whole */
-    struct image image;
-};
 
 static int
 write_tensor(struct save *s, size_t i, const uint8_t *data, struct ddp_err *err)
@@ -117,18 +108,17 @@ static int write_file(struct save *s, struct ddp_err *err)
  */
 static int keep_prev(const struct save *s, struct ddp_err *err)
 {
-    const struct save_place *p = &s->place;
     char temp[ATOMIC_FILE_NAME_MAX];
     char prev[NAME_MAX + sizeof(SNAPSHOT_PREV)];
-    atomic_file_temp_name(temp, p->base);
-    (void)snprintf(prev, sizeof(prev), "%s" SNAPSHOT_PREV, p->base); /* fits */
+    atomic_file_temp_name(temp, s->base);
+    (void)snprintf(prev, sizeof(prev), "%s" SNAPSHOT_PREV, s->base); /* fits */
     /* Only a whole one may take the place of another, and one that cannot be
      * looked at may be there. */
-    bool none = faccessat(p->dir, prev, F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+    bool none = faccessat(s->dir, prev, F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
                 errno == ENOENT;
-    if (!none && !snapshot_is_whole(s->d, p->dir, p->base))
+    if (!none && !snapshot_is_whole(s->d, s->dir, s->base))
         return 0;
-    if (linkat(p->dir, p->base, p->dir, temp, 0) != 0) {
+    if (linkat(s->dir, s->base, s->dir, temp, 0) != 0) {
         bool cannot = errno == ENOENT || errno == EPERM ||
                       errno == EOPNOTSUPP || errno == ENOSYS ||
                       errno == EMLINK || errno == EXDEV;
@@ -136,35 +126,35 @@ static int keep_prev(const struct save *s, struct ddp_err *err)
                       : ddp_err_sys(err, DDP_E_IO,
                                     "cannot keep the old snapshot as .prev");
     }
-    int rc = renameat(p->dir, temp, p->dir, prev);
+    int rc = renameat(s->dir, temp, s->dir, prev);
     if (rc != 0)
         (void)ddp_err_sys(err, DDP_E_IO,
                           "cannot keep the old snapshot as .prev");
-    (void)unlinkat(p->dir, temp, 0); /* mostly gone already */
+    (void)unlinkat(s->dir, temp, 0); /* mostly gone already */
     return rc;
 }
 
 static int put_in_place(struct save *s, struct ddp_err *err)
 {
-    ddp_assert(s->fd >= 0 && s->place.dir >= 0);
+    ddp_assert(s->fd >= 0 && s->dir >= 0);
     if (keep_prev(s, err) != 0)
         return -1;
-    if (renameat(s->place.dir, s->temp, s->place.dir, s->place.base) != 0)
+    if (renameat(s->dir, s->temp, s->dir, s->base) != 0)
         return ddp_err_sys(err, DDP_E_IO,
                            "cannot rename the new file into place");
     (void)close(s->fd); /* synced */
     s->fd = -1;
-    return atomic_file_sync_dir(s->place.dir, err);
+    return atomic_file_sync_dir(s->dir, err);
 }
 
 static void save_free(struct save *s)
 {
     if (s->fd >= 0) {
-        (void)unlinkat(s->place.dir, s->temp, 0); /* of a failed save */
+        (void)unlinkat(s->dir, s->temp, 0); /* of a failed save */
         (void)close(s->fd);
     }
-    if (s->place.dir >= 0)
-        (void)close(s->place.dir); /* nothing was written through it */
+    if (s->dir >= 0)
+        (void)close(s->dir); /* nothing was written through it */
     image_free(&s->image);
 }
 
@@ -177,16 +167,17 @@ int ddp_snapshot_save(struct ddp *d,
                       struct ddp_error *err)
 {
     struct ddp_err why;
-    struct save s = {.d = d, .from = tensors, .place.dir = -1, .fd = -1};
+    const struct image_about about = {.step = -1};
+    struct save s = {.d = d, .from = tensors, .dir = -1, .fd = -1};
     int rc = -1;
     if (proof_settle(&d->proof, &why) != 0 ||
         snapshot_check_names(tensors, ntensors, &why) != 0 ||
-        image_init(&s.image, d, -1, tensors, ntensors, meta, nmeta, &why) !=
+        image_init(&s.image, d, &about, tensors, ntensors, meta, nmeta, &why) !=
             0 ||
-        open_place(&s.place, path, &why) != 0)
+        open_folder(&s, path, &why) != 0)
         goto out;
-    atomic_file_sweep(s.place.dir, s.place.base);
-    s.fd = atomic_file_create(s.place.dir, s.place.base, s.temp, &why);
+    atomic_file_sweep(s.dir, s.base);
+    s.fd = atomic_file_create(s.dir, s.base, s.temp, &why);
     if (s.fd < 0 || write_file(&s, &why) != 0 || put_in_place(&s, &why) != 0)
         goto out;
     snapshot_remember(d, &s.written);

@@ -41,18 +41,29 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
 
 char *snapshot_prev_path(const char *path)
 {
-    size_t len = strlen(path);
-    char *prev = malloc(len + sizeof(SNAPSHOT_PREV));
-    if (prev == NULL)
-        return NULL;
-    memcpy(prev, path, len);
-    memcpy(prev + len, SNAPSHOT_PREV, sizeof(SNAPSHOT_PREV));
-    return prev;
+    char *prev;
+    return asprintf(&prev, "%s" SNAPSHOT_PREV, path) < 0 ? NULL : prev;
 }
 
 int snapshot_no_memory(struct ddp_err *err)
 {
     return ddp_err_set(err, DDP_E_NOMEM, "no memory for a snapshot");
+}
+
+int snapshot_grow(
+    void *list, size_t n, size_t *cap, size_t each, struct ddp_err *err)
+{
+    size_t more = *cap == 0 ? 16 : 2 * *cap;
+    void *grown;
+    if (n < *cap)
+        return 0;
+    memcpy(&grown, list, sizeof(grown)); /* of whatever type it points to */
+    grown = realloc(grown, more * each);
+    if (grown == NULL)
+        return snapshot_no_memory(err);
+    memcpy(list, &grown, sizeof(grown));
+    *cap = more;
+    return 0;
 }
 
 struct ddp_tensor snapshot_tensor(const struct safetensor *t)
@@ -93,28 +104,20 @@ int snapshot_check_tensors(const struct ddp_tensor *t,
     return 0;
 }
 
-/* Its marks; the time of its inode's change would not do: a rename or a link
- * moves that on. */
-static struct rt_file marks(const struct stat *st)
-{
-    return (struct rt_file){.dev = st->st_dev,
-                            .ino = st->st_ino,
-                            .size = st->st_size,
-                            .mtime = st->st_mtim};
-}
-
 void snapshot_remember(struct ddp *d, const struct stat *st)
 {
-    d->whole = marks(st);
+    d->whole = *st;
 }
 
+/* Any change by writing to it changes these; the time of its inode's change
+ * would not do: a rename or a link moves that on. */
 bool snapshot_is_remembered(const struct ddp *d, const struct stat *st)
 {
-    struct rt_file now = marks(st);
-    return now.dev == d->whole.dev && now.ino == d->whole.ino &&
-           now.size == d->whole.size &&
-           now.mtime.tv_sec == d->whole.mtime.tv_sec &&
-           now.mtime.tv_nsec == d->whole.mtime.tv_nsec;
+    const struct stat *then = &d->whole;
+    return st->st_dev == then->st_dev && st->st_ino == then->st_ino &&
+           st->st_size == then->st_size &&
+           st->st_mtim.tv_sec == then->st_mtim.tv_sec &&
+           st->st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
 /* -- pairs ----------------------------------------------------------------- */

@@ -36,6 +36,10 @@
 #define SNAPSHOT_FORMAT_KEY "ddp.format"
 #define SNAPSHOT_FORMAT     "1"
 
+/* Of a rank's pieces: the number of their save, which the images of one save
+ * have in common. A step may be saved twice in a round. */
+#define SNAPSHOT_SAVE_KEY "ddp.save"
+
 #define SNAPSHOT_PREV ".prev" /* behind the path */
 
 /* The path of the one before; the caller frees it. NULL: no memory. */
@@ -69,6 +73,11 @@ int snapshot_check_tensors(const struct ddp_tensor *tensors,
 
 int snapshot_no_memory(struct ddp_err *err);
 
+/* Room for one more behind `n` items of so many bytes each: `*list` is from
+ * malloc, or NULL, and has room for `*cap`. NOMEM. */
+int snapshot_grow(
+    void *list, size_t n, size_t *cap, size_t each, struct ddp_err *err);
+
 /* Where an image is read from: `len` bytes at `at`, all of them or an error.
  * The order of the reads depends on the image alone. */
 struct snapshot_source {
@@ -92,11 +101,18 @@ struct snapshot_wanted {
 int snapshot_check_wanted(const struct snapshot_wanted *wanted,
                           struct ddp_err *err);
 
+/* USAGE: a wanted tensor is not that of the snapshot, or there is none, NULL.
+ */
+int snapshot_check_fits(const struct ddp_tensor *t,
+                        const struct ddp_tensor *have,
+                        struct ddp_err *err);
+
 /* The run and the round that wrote it. */
 struct snapshot_fence {
     char instance[33];
     int64_t round;
     int64_t step;              /* -1: it does not say */
+    int64_t save;              /* see SNAPSHOT_SAVE_KEY; 0: of a whole state */
     char sum[SNAPSHOT_DIGITS]; /* the header's checksum: as the header has those
                                 * of all tensors, it tells whole images apart */
 };
@@ -116,16 +132,44 @@ int snapshot_header_read(struct snapshot_header *h,
                          struct ddp_err *err);
 void snapshot_header_free(struct snapshot_header *h);
 
+/* The values of the pairs with these keys; a pair that is not there is an empty
+ * text: older snapshots may lack it. CORRUPT: it is too long. */
+int snapshot_read_meta(const struct snapshot_header *h,
+                       struct ddp_kv *meta,
+                       size_t nmeta,
+                       struct ddp_err *err);
+
+/* An image that is read tensor by tensor. */
+struct snapshot_reader {
+    const struct snapshot_source *from; /* borrowed */
+    struct snapshot_header header;
+    const uint8_t *bytes; /* the source, where it lies in memory; NULL, as after
+                           * open: it does not, or nobody has said so */
+    uint8_t *scratch;     /* for what goes nowhere, and lies nowhere */
+    XXH3_state_t *state;
+};
+
+/* Reads the header; the errors of snapshot_header_read. On success the caller
+ * closes it. */
+int snapshot_reader_open(struct snapshot_reader *r,
+                         const struct snapshot_source *from,
+                         struct ddp_err *err);
+void snapshot_reader_close(struct snapshot_reader *r);
+
+/* The i-th tensor of the header, every byte once, into `to`, or nowhere if that
+ * is NULL. CORRUPT (its checksum is wrong: what is in `to` is not it), what
+ * `read` says. */
+int snapshot_reader_tensor(const struct snapshot_reader *r,
+                           size_t i,
+                           uint8_t *to,
+                           struct ddp_err *err);
+
 /* Every byte once, into the caller's buffers if it is wanted, its checksums
  * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
 int snapshot_read(const struct snapshot_source *from,
                   const struct snapshot_wanted *wanted,
                   struct snapshot_fence *fence,
                   struct ddp_err *err);
-
-/* A source's `read`; `ctx` is an int, the descriptor. CORRUPT: it ends. */
-int snapshot_read_fd(
-    void *ctx, uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
 
 /* Makes a tensor of the program's from one of a file; without data. */
 struct ddp_tensor snapshot_tensor(const struct safetensor *t);
@@ -143,11 +187,23 @@ int snapshot_tell(const struct ddp *d,
                   bool *more,
                   struct ddp_err *err);
 
-/* A regular file, for reading; -1: NOINPUT, IO, CORRUPT. */
-int snapshot_open(int dir,
+/* An image that is open; it must stay where it is until snapshot_close. */
+struct snapshot_opened {
+    int fd; /* -1: it lies in memory */
+    struct stat st;
+    struct snapshot_source from;
+};
+
+/* A regular file, for reading: NOINPUT, IO, CORRUPT. The second: memory, whose
+ * bytes are read as they are. */
+int snapshot_open(struct snapshot_opened *o,
+                  int dir,
                   const char *name,
-                  struct stat *st,
                   struct ddp_err *err);
+void snapshot_open_memory(struct snapshot_opened *o,
+                          uint8_t *image,
+                          uint64_t len);
+void snapshot_close(struct snapshot_opened *o);
 
 /*
  * Whether the file `name` in the folder `dir` is a whole snapshot. Reads all of

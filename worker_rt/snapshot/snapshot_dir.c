@@ -3,9 +3,9 @@
  * order its files are tried, and which of them are removed.
  *
  * Happy path: open sweeps what killed writers left; own puts this instance on
- * top of the file `owner`; put looks whether it is still there, writes a file
- * under a name that no other round or instance uses, and removes the owners'
- * oldest.
+ * top of the file `owner`; put looks whether it is still there, and writes a
+ * file under a name that no other rank, round or instance uses; prune removes
+ * the owners' oldest steps, when it is known what all ranks have written.
  *
  * Failure modes. Another run takes the folder over: its instance is the owner
  * then, and put refuses (CONFLICT), before it has written anything. The folder
@@ -38,34 +38,43 @@ _Static_assert((FILES_MAX & (FILES_MAX - 1)) == 0, "see make_room");
 
 /* -- names ----------------------------------------------------------------- */
 
+#define SUFFIX    ".safetensors"
+#define IS_FOLDER (-1) /* `world` of the folder of a step, in here only */
+
+/* 18 digits of a step and of a round, 10 of a rank: it fits. */
 static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
                     int64_t step,
                     int64_t round,
-                    const char *who)
+                    const char *who,
+                    const char *suffix)
 {
     ddp_assert(step >= 0 && round >= 0);
-    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, /* 19 digits each: it fits */
-                   "step-%012lld.r%lld.%.8s.safetensors", (long long)step,
-                   (long long)round, who);
+    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, "step-%012lld.r%lld.%.8s%s",
+                   (long long)step, (long long)round, who, suffix);
 }
 
-void snapshot_dir_name(const struct snapshot_dir *s,
-                       int64_t step,
-                       char name[SNAPSHOT_DIR_NAME_MAX])
+static void part_name(char name[SNAPSHOT_DIR_NAME_MAX], int rank, int world)
 {
-    name_of(name, step, s->round, s->instance);
+    ddp_assert(rank >= 0 && rank < world);
+    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, "shard-%05d-of-%05d" SUFFIX,
+                   rank + 1, world);
 }
 
-/* Only what name_of would have made. */
+/* Only what name_of would have made: a file, or the folder of a step. */
 static bool read_name(const char *name, struct snapshot_file *f)
 {
     long long step, round;
     char again[SNAPSHOT_DIR_NAME_MAX];
+    *f = (struct snapshot_file){.world = IS_FOLDER};
     if (sscanf(name, "step-%18lld.r%18lld.%8[0-9a-f]", &step, &round, f->who) !=
             3 ||
         step < 0 || round < 0)
         return false;
-    name_of(again, step, round, f->who);
+    name_of(again, step, round, f->who, "");
+    if (strcmp(again, name) != 0) {
+        f->world = 0;
+        name_of(again, step, round, f->who, SUFFIX);
+    }
     if (strcmp(again, name) != 0)
         return false;
     memcpy(f->name, again, sizeof(again));
@@ -73,6 +82,41 @@ static bool read_name(const char *name, struct snapshot_file *f)
     f->round = round;
     return true;
 }
+
+void snapshot_dir_file_name(struct snapshot_file *f)
+{
+    char folder[SNAPSHOT_DIR_NAME_MAX], part[SNAPSHOT_DIR_NAME_MAX];
+    if (f->world == 0) {
+        name_of(f->name, f->step, f->round, f->who, SUFFIX);
+        return;
+    }
+    name_of(folder, f->step, f->round, f->who, "");
+    part_name(part, f->rank, f->world);
+    (void)snprintf(f->name, sizeof(f->name), "%.54s/%.40s", folder, part);
+}
+
+/* The same of a file in the folder `of`; only what part_name would have made.
+ */
+static bool read_part_name(const char *name,
+                           const struct snapshot_file *of,
+                           struct snapshot_file *f)
+{
+    char again[SNAPSHOT_DIR_NAME_MAX];
+    int nth, world;
+    if (sscanf(name, "shard-%9d-of-%9d", &nth, &world) != 2 || nth < 1 ||
+        nth > world)
+        return false;
+    part_name(again, nth - 1, world);
+    if (strcmp(again, name) != 0)
+        return false;
+    *f = *of;
+    f->rank = nth - 1;
+    f->world = world;
+    snapshot_dir_file_name(f);
+    return true;
+}
+
+#define NO_INSTANCE "00000000"
 
 static bool is_none(const char *instance)
 {
@@ -98,28 +142,40 @@ int snapshot_dir_newer(const char *instance,
 struct owners {
     char ids[SNAPSHOT_DIR_OWNERS][RNG_ID_LEN + 1];
     int n;
+    long long found; /* the newest step when the first of them came, -1: none */
+    long long barren; /* owners before that one that had found the same */
 };
 
-/* What is no list of instances is no owner. */
+#define NOT_KNOWN  (-2) /* of a step */
+#define FOUND      "found"
+#define FOUND_MAX  64 /* bytes of that line */
+#define BARREN_MAX 1000000
+#define OWNERS_MAX (SNAPSHOT_DIR_OWNERS * (RNG_ID_LEN + 1) + FOUND_MAX)
+
+/* What is no list of instances is no owner. A libddp of before has no line
+ * behind the list, and does not read it. */
 static void parse_owners(struct owners *o, const char *text)
 {
-    while (o->n < SNAPSHOT_DIR_OWNERS) {
-        size_t len = strspn(text, "0123456789abcdef");
-        if (len != RNG_ID_LEN || text[len] != '\n')
-            return;
+    size_t len;
+    while (o->n < SNAPSHOT_DIR_OWNERS &&
+           (len = strspn(text, "0123456789abcdef")) == RNG_ID_LEN &&
+           text[len] == '\n') {
         memcpy(o->ids[o->n], text, RNG_ID_LEN);
         o->ids[o->n++][RNG_ID_LEN] = '\0';
         text += len + 1;
     }
+    if (sscanf(text, FOUND " %18lld %9lld", &o->found, &o->barren) != 2 ||
+        o->barren < 0)
+        o->found = NOT_KNOWN;
 }
 
 /* No owner: no run owns the folder yet. */
 static int
 read_owners(const struct snapshot_dir *s, struct owners *o, struct ddp_err *err)
 {
-    char text[SNAPSHOT_DIR_OWNERS * (RNG_ID_LEN + 1) + 1];
+    char text[OWNERS_MAX];
     int fd = openat(s->fd, OWNER, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    o->n = 0;
+    *o = (struct owners){.found = NOT_KNOWN};
     if (fd < 0 && errno == ENOENT)
         return 0;
     ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
@@ -135,15 +191,51 @@ read_owners(const struct snapshot_dir *s, struct owners *o, struct ddp_err *err)
     return rc;
 }
 
-static int find_owner(const struct owners *o, const char *who)
+/* -- open ------------------------------------------------------------------ */
+
+/* A list that breaks off is none: what it lacks may be the newest. The next
+ * entry, NULL at the end, or where `rc` says so. */
+static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
 {
-    for (int i = 0; i < o->n; i++)
-        if (strncmp(o->ids[i], who, SNAPSHOT_DIR_WHO) == 0)
-            return i;
-    return SNAPSHOT_DIR_OWNERS;
+    errno = 0;
+    const struct dirent *e = readdir(list);
+    if (e == NULL && errno != 0)
+        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
+    return e;
 }
 
-/* -- open ------------------------------------------------------------------ */
+/* NULL: it cannot be opened, see errno. */
+static DIR *open_list(const struct snapshot_dir *s, const char *name)
+{
+    int fd =
+        openat(s->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    if (list == NULL && fd >= 0)
+        (void)close(fd); /* nothing was read */
+    return list;
+}
+
+/* Removes what killed writers left, here and in the folders of steps. */
+static void sweep(const struct snapshot_dir *s)
+{
+    struct ddp_err ignored;
+    struct snapshot_file f;
+    const struct dirent *e;
+    int rc = 0;
+    DIR *list = open_list(s, ".");
+    atomic_file_sweep(s->fd, NULL);
+    while (list != NULL && (e = next_entry(list, &rc, &ignored)) != NULL) {
+        DIR *step = read_name(e->d_name, &f) && f.world == IS_FOLDER
+                        ? open_list(s, f.name)
+                        : NULL;
+        if (step == NULL)
+            continue;
+        atomic_file_sweep(dirfd(step), NULL);
+        (void)closedir(step);
+    }
+    if (list != NULL)
+        (void)closedir(list);
+}
 
 int snapshot_dir_open(struct snapshot_dir *s,
                       const char *path,
@@ -173,7 +265,7 @@ int snapshot_dir_open(struct snapshot_dir *s,
         snapshot_dir_close(s);
         return -1;
     }
-    atomic_file_sweep(s->fd, NULL);
+    sweep(s);
     return 0;
 }
 
@@ -186,124 +278,123 @@ void snapshot_dir_close(struct snapshot_dir *s)
 
 /* -- list ------------------------------------------------------------------ */
 
-/* qsort has no room for the folder. */
-struct snapshot_entry {
-    struct snapshot_file file;
-    int class;        /* 0: ours */
-    const char *rule; /* an instance, for snapshot_dir_newer */
-};
-
 static int by_worth(const void *a, const void *b)
 {
-    const struct snapshot_entry *x = a, *y = b;
+    const struct snapshot_file *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
-    return snapshot_dir_newer(x->rule, x->file.round, x->file.step,
-                              y->file.round, y->file.step);
+    int newer = snapshot_dir_newer(x->by_step ? NO_INSTANCE : "1", x->round,
+                                   x->step, y->round, y->step);
+    return newer != 0 ? newer : strcmp(x->name, y->name);
 }
 
-static void classify(const struct snapshot_dir *s,
-                     const struct owners *o,
-                     struct snapshot_entry *e)
-{
-    static const char by_step[] = "00000000"; /* an instance that is none */
-    struct snapshot_file *f = &e->file;
-    f->owner = find_owner(o, f->who);
-    bool mine = strncmp(f->who, s->instance, SNAPSHOT_DIR_WHO) == 0;
-    e->class = mine ? 0 : 1 + f->owner;
-    e->rule = f->owner == SNAPSHOT_DIR_OWNERS && !mine ? by_step
-              : is_none(f->who)                        ? by_step
-                                                       : "1";
-}
-
-/* A list that breaks off is none: what it lacks may be the newest. The next
- * entry, NULL at the end, or where `rc` says so. */
-static const struct dirent *next_entry(DIR *list, int *rc, struct ddp_err *err)
-{
-    errno = 0;
-    const struct dirent *e = readdir(list);
-    if (e == NULL && errno != 0)
-        *rc = ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
-    return e;
-}
+/* What a listing gathers. */
+struct listing {
+    const struct snapshot_dir *s;
+    const struct owners *owners;
+    bool steps; /* folders as they are, not the files in them */
+    struct snapshot_file *files;
+    size_t n, cap;
+};
 
 /* For one more. */
-static int make_room(struct snapshot_entry **entries,
-                     size_t n,
-                     size_t *cap,
-                     struct ddp_err *err)
+static int make_room(struct listing *l, struct ddp_err *err)
 {
-    if (n < *cap)
+    if (l->n < l->cap)
         return 0;
-    if (n == FILES_MAX)
+    if (l->n == FILES_MAX)
         return ddp_err_set(err, DDP_E_IO, /* messages: ok, 65536 */
                            "the folder has more than %zu snapshots: remove old "
                            "ones",
                            FILES_MAX);
-    *cap = *cap == 0 ? 16 : 2 * *cap; /* FILES_MAX is a power of 2 too */
-    struct snapshot_entry *more = realloc(*entries, *cap * sizeof(*more));
+    l->cap = l->cap == 0 ? 16 : 2 * l->cap; /* FILES_MAX is a power of 2 too */
+    struct snapshot_file *more = realloc(l->files, l->cap * sizeof(*more));
     if (more == NULL)
         return ddp_err_set(err, DDP_E_NOMEM,
                            "no memory for the list of snapshots");
-    *entries = more;
+    l->files = more;
     return 0;
 }
 
-static int read_folder(const struct snapshot_dir *s,
-                       const struct owners *o,
-                       struct snapshot_entry **entries,
-                       size_t *n,
-                       struct ddp_err *err)
+static int
+add(struct listing *l, const struct snapshot_file *file, struct ddp_err *err)
 {
-    size_t cap = 0;
-    int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *list = fd < 0 ? NULL : fdopendir(fd);
-    if (list == NULL) {
-        (void)ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
-        if (fd >= 0)
-            (void)close(fd);
+    if (make_room(l, err) != 0)
         return -1;
-    }
+    struct snapshot_file *f = &l->files[l->n++];
+    const struct owners *o = l->owners;
+    int i = 0;
+    *f = *file;
+    while (i < o->n && strncmp(o->ids[i], f->who, SNAPSHOT_DIR_WHO) != 0)
+        i++;
+    f->owner = i < o->n ? i : SNAPSHOT_DIR_OWNERS;
+    bool mine = strncmp(f->who, l->s->instance, SNAPSHOT_DIR_WHO) == 0;
+    f->class = mine ? 0 : 1 + f->owner;
+    f->by_step = is_none(f->who) || (f->owner == SNAPSHOT_DIR_OWNERS && !mine);
+    return 0;
+}
+
+/* One that has gone meanwhile is empty; what is no folder is none of ours. */
+static int read_parts(struct listing *l,
+                      const struct snapshot_file *of,
+                      struct ddp_err *err)
+{
     int rc = 0;
     const struct dirent *e;
     struct snapshot_file file;
+    DIR *list = open_list(l->s, of->name);
+    if (list == NULL)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                   ? 0
+                   : ddp_err_sys(err, DDP_E_IO, "cannot list '%s'", of->name);
+    while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL)
+        if (read_part_name(e->d_name, of, &file))
+            rc = add(l, &file, err);
+    (void)closedir(list);
+    return rc;
+}
+
+static int read_folder(struct listing *l, struct ddp_err *err)
+{
+    int rc = 0;
+    const struct dirent *e;
+    struct snapshot_file file;
+    DIR *list = open_list(l->s, ".");
+    if (list == NULL)
+        return ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
     while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL) {
         if (!read_name(e->d_name, &file))
             continue;
-        rc = make_room(entries, *n, &cap, err);
-        if (rc == 0) {
-            (*entries)[*n].file = file;
-            classify(s, o, &(*entries)[(*n)++]);
-        }
+        if (file.world == IS_FOLDER && !l->steps)
+            rc = read_parts(l, &file, err);
+        else
+            rc = add(l, &file, err);
     }
     (void)closedir(list);
     return rc;
 }
 
-/* Lists the files, and the owners by which they are sorted. */
+/* Lists the files, or the steps, and the owners by which they are sorted. */
 static int list_files(const struct snapshot_dir *s,
+                      bool steps,
                       struct owners *o,
                       struct snapshot_file **files,
                       size_t *n,
                       struct ddp_err *err)
 {
-    struct snapshot_entry *entries = NULL;
-    *files = NULL;
-    *n = 0;
+    struct listing l = {.s = s, .owners = o, .steps = steps};
     int rc = read_owners(s, o, err);
     if (rc == 0)
-        rc = read_folder(s, o, &entries, n, err);
-    if (rc == 0 && *n > 0) {
-        qsort(entries, *n, sizeof(*entries), by_worth);
-        *files = calloc(*n, sizeof(**files));
-        if (*files == NULL)
-            rc = ddp_err_set(err, DDP_E_NOMEM,
-                             "no memory for the list of snapshots");
+        rc = read_folder(&l, err);
+    if (rc != 0) {
+        free(l.files);
+        l.files = NULL;
+    } else if (l.n > 0) {
+        qsort(l.files, l.n, sizeof(*l.files), by_worth);
     }
-    for (size_t i = 0; rc == 0 && i < *n; i++)
-        (*files)[i] = entries[i].file;
+    *files = l.files;
+    *n = l.n;
     ddp_assert(rc != 0 || (*n == 0) == (*files == NULL));
-    free(entries);
     return rc;
 }
 
@@ -313,60 +404,92 @@ int snapshot_dir_list(const struct snapshot_dir *s,
                       struct ddp_err *err)
 {
     struct owners o;
-    return list_files(s, &o, files, n, err);
+    return list_files(s, false, &o, files, n, err);
 }
 
-int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err)
+static long long newest_step(const struct snapshot_file *files, size_t n)
 {
-    struct owners o;
-    struct snapshot_file *files;
-    size_t n;
-    char text[SNAPSHOT_DIR_OWNERS * (RNG_ID_LEN + 1) + 1];
-    if (list_files(s, &o, &files, &n, err) != 0)
-        return -1;
+    long long step = -1;
+    for (size_t i = 0; i < n; i++)
+        step = files[i].step > step ? files[i].step : step;
+    return step;
+}
+
+/* How many owners in a row found this step and left no newer one, if the next
+ * one finds it as well. */
+static long long count_barren(const struct owners *o, long long newest)
+{
+    bool same = o->n > 0 && o->found != NOT_KNOWN && newest <= o->found;
+    return same && o->barren < BARREN_MAX ? o->barren + 1 : 0;
+}
+
+/* This instance, those before it as long as they have files, and what it found.
+ */
+static int write_owners(const struct snapshot_dir *s,
+                        const struct owners *o,
+                        const struct snapshot_file *files,
+                        size_t n,
+                        struct ddp_err *err)
+{
+    char text[OWNERS_MAX];
     int len = snprintf(text, sizeof(text), "%s\n", s->instance);
-    bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
-    /* Those before us as long as they have files. */
-    for (int i = 0, kept = 1; i < o.n && kept < SNAPSHOT_DIR_OWNERS; i++) {
+    long long newest = newest_step(files, n);
+    for (int i = 0, kept = 1; i < o->n && kept < SNAPSHOT_DIR_OWNERS; i++) {
         size_t k = 0;
         while (k < n && files[k].owner != i)
             k++;
-        if (k == n || strcmp(o.ids[i], s->instance) == 0)
+        if (k == n || strcmp(o->ids[i], s->instance) == 0)
             continue;
         len +=
-            snprintf(text + len, sizeof(text) - (size_t)len, "%s\n", o.ids[i]);
+            snprintf(text + len, sizeof(text) - (size_t)len, "%s\n", o->ids[i]);
         kept++;
     }
+    len += snprintf(text + len, sizeof(text) - (size_t)len,
+                    FOUND " %lld %lld\n", newest, count_barren(o, newest));
     ddp_assert(len > 0 && (size_t)len < sizeof(text));
-    free(files);
-    if (mine)
-        return 0;
     if (atomic_file_put(s->fd, OWNER, (const uint8_t *)text, (size_t)len, NULL,
                         err) != 0)
         return ddp_err_wrap(err, "cannot take the folder over");
     return 0;
 }
 
+int snapshot_dir_own(const struct snapshot_dir *s,
+                     int64_t *barren,
+                     struct ddp_err *err)
+{
+    struct owners o;
+    struct snapshot_file *files;
+    size_t n;
+    if (list_files(s, true, &o, &files, &n, err) != 0)
+        return -1;
+    bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
+    long long newest = newest_step(files, n);
+    if (!mine)
+        *barren = count_barren(&o, newest);
+    else
+        *barren = o.found != NOT_KNOWN && newest <= o.found ? o.barren : 0;
+    int rc = mine ? 0 : write_owners(s, &o, files, n, err);
+    free(files);
+    return rc;
+}
+
 /* -- put ------------------------------------------------------------------- */
 
-/*
- * Best effort: what is too many costs space, nothing else. Files of
- * unknown instances are not ours to remove. What passes for newer than what has
- * just been written was refused at the start or bears a false name: it takes no
- * other file's place, and goes when its turn comes.
- */
-static void prune(const struct snapshot_dir *s, const char *written, int keep)
+/* A folder goes with what killed writers left there, unless something else is
+ * in it. One that is removed in part lacks pieces, and is not loaded. */
+static void remove_step(const struct snapshot_dir *s,
+                        const struct snapshot_file *f)
 {
-    struct snapshot_file *files;
-    size_t n, i = 0;
-    if (snapshot_dir_list(s, &files, &n, NULL) != 0)
-        return;
-    while (i < n && strcmp(files[i].name, written) != 0)
-        i++;
-    for (int seen = 0; i < n; i++)
-        if (files[i].owner < SNAPSHOT_DIR_OWNERS && ++seen > keep)
-            (void)unlinkat(s->fd, files[i].name, 0);
-    free(files);
+    struct ddp_err ignored;
+    const struct dirent *e;
+    int rc = 0;
+    DIR *list = f->world == IS_FOLDER ? open_list(s, f->name) : NULL;
+    while (list != NULL && (e = next_entry(list, &rc, &ignored)) != NULL)
+        if (strncmp(e->d_name, "shard-", 6) == 0)
+            (void)unlinkat(dirfd(list), e->d_name, 0);
+    if (list != NULL)
+        (void)closedir(list);
+    (void)unlinkat(s->fd, f->name, f->world == IS_FOLDER ? AT_REMOVEDIR : 0);
 }
 
 static bool is_gone(const struct snapshot_dir *s)
@@ -395,12 +518,13 @@ static int make_again(const struct snapshot_dir *s, struct ddp_err *err)
 static int check_owner(const struct snapshot_dir *s, struct ddp_err *err)
 {
     struct owners o;
+    int64_t ignored;
     if (is_gone(s) && make_again(s, err) != 0)
         return -1;
     if (read_owners(s, &o, err) != 0)
         return -1;
     if (o.n == 0)
-        return snapshot_dir_own(s, err);
+        return snapshot_dir_own(s, &ignored, err);
     if (strcmp(o.ids[0], s->instance) == 0)
         return 0;
     return ddp_err_set(err, DDP_E_CONFLICT,
@@ -408,12 +532,30 @@ static int check_owner(const struct snapshot_dir *s, struct ddp_err *err)
                        o.ids[0]);
 }
 
-/* Of a step that a name can have, in a folder that is ours: its name. */
-static int begin_put(const struct snapshot_dir *s,
+/* The folder of a step, made if it is not there; -1: IO. */
+static int
+open_step(const struct snapshot_dir *s, const char *name, struct ddp_err *err)
+{
+    bool made = mkdirat(s->fd, name, 0777) == 0;
+    if (!made && errno != EEXIST)
+        return ddp_err_sys(err, DDP_E_IO, "cannot create the folder");
+    if (made && atomic_file_sync_dir(s->fd, err) != 0)
+        return -1;
+    int fd =
+        openat(s->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 ? fd : ddp_err_sys(err, DDP_E_IO, "cannot open the folder");
+}
+
+int snapshot_dir_put(const struct snapshot_dir *s,
                      int64_t step,
-                     char name[SNAPSHOT_DIR_NAME_MAX],
+                     int rank,
+                     int world,
+                     const uint8_t *data,
+                     size_t len,
+                     const atomic_bool *stop,
                      struct ddp_err *err)
 {
+    char folder[SNAPSHOT_DIR_NAME_MAX], name[SNAPSHOT_DIR_NAME_MAX];
     ddp_assert(s->fd >= 0);
     if (step < 0 || step > STEP_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
@@ -421,52 +563,66 @@ static int begin_put(const struct snapshot_dir *s,
                            (long long)step, (long long)STEP_MAX);
     if (check_owner(s, err) != 0)
         return -1;
-    snapshot_dir_name(s, step, name);
-    return 0;
+    name_of(folder, step, s->round, s->instance, "");
+    part_name(name, rank, world);
+    int fd = open_step(s, folder, err);
+    int rc = fd < 0 ? -1 : atomic_file_put(fd, name, data, len, stop, err);
+    if (fd >= 0)
+        (void)close(fd); /* atomic_file_put has synced it */
+    if (rc == 0)
+        return 0;
+    /* A full disk must not get a folder for each step; with another rank's
+     * file in it the folder stays. */
+    (void)unlinkat(s->fd, folder, AT_REMOVEDIR);
+    return ddp_err_wrap(err, "%s/%s", folder, name);
 }
 
-static int end_put(const struct snapshot_dir *s,
-                   int rc,
-                   const char *name,
-                   int keep,
-                   struct ddp_err *err)
+/* One without any file was begun by a writer that was killed. One that cannot
+ * be looked at may have some. */
+static bool has_files(const struct snapshot_dir *s,
+                      const struct snapshot_file *f)
 {
+    struct ddp_err ignored;
+    struct snapshot_file part;
+    const struct dirent *e = NULL;
+    int rc = 0;
+    DIR *list = f->world == IS_FOLDER ? open_list(s, f->name) : NULL;
+    if (list == NULL)
+        return true;
+    do
+        e = next_entry(list, &rc, &ignored);
+    while (e != NULL && !read_part_name(e->d_name, f, &part));
+    (void)closedir(list);
+    return e != NULL || rc != 0;
+}
+
+/*
+ * What is too many costs space, nothing else. Files of unknown instances are
+ * not ours to remove. What passes for newer than that step was refused at the
+ * start or bears a false name: it takes no other step's place, and goes when
+ * its turn comes.
+ */
+void snapshot_dir_prune(const struct snapshot_dir *s,
+                        const struct snapshot_file *whole,
+                        int keep)
+{
+    struct owners o;
+    struct ddp_err ignored;
+    struct snapshot_file *files;
+    size_t n, i = 0;
     ddp_assert(keep > 0);
-    if (rc != 0)
-        return ddp_err_wrap(err, "%s", name);
-    prune(s, name, keep);
+    if (list_files(s, true, &o, &files, &n, &ignored) == 0)
+        while (i < n && (files[i].step != whole->step ||
+                         files[i].round != whole->round ||
+                         strcmp(files[i].who, whole->who) != 0))
+            i++;
+    for (int seen = 0; files != NULL && i < n; i++)
+        if (files[i].owner < SNAPSHOT_DIR_OWNERS &&
+            (!has_files(s, &files[i]) || ++seen > keep))
+            remove_step(s, &files[i]);
+    free(files);
     /* What another host left is old enough at some later time only. */
-    atomic_file_sweep(s->fd, NULL);
-    return 0;
-}
-
-int snapshot_dir_put(const struct snapshot_dir *s,
-                     int64_t step,
-                     const uint8_t *data,
-                     size_t len,
-                     int keep,
-                     const atomic_bool *stop,
-                     struct ddp_err *err)
-{
-    char name[SNAPSHOT_DIR_NAME_MAX];
-    if (begin_put(s, step, name, err) != 0)
-        return -1;
-    int rc = atomic_file_put(s->fd, name, data, len, stop, err);
-    return end_put(s, rc, name, keep, err);
-}
-
-int snapshot_dir_put_by(const struct snapshot_dir *s,
-                        int64_t step,
-                        int keep,
-                        atomic_file_fill_fn *fill,
-                        void *ctx,
-                        struct ddp_err *err)
-{
-    char name[SNAPSHOT_DIR_NAME_MAX];
-    if (begin_put(s, step, name, err) != 0)
-        return -1;
-    int rc = atomic_file_put_by(s->fd, name, fill, ctx, err);
-    return end_put(s, rc, name, keep, err);
+    sweep(s);
 }
 
 /* -- marks ----------------------------------------------------------------- */

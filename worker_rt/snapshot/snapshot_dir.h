@@ -1,13 +1,19 @@
 /*
- * worker_rt/snapshot/snapshot_dir: a folder of snapshots, each a file that is
- * written once:
+ * worker_rt/snapshot/snapshot_dir: a folder of snapshots. Each step is a folder
+ * in it, with a file of each rank, which is written once:
  *
- *     step-000000001200.r3.0f1e2d3c.safetensors
+ *     step-000000001200.r3.0f1e2d3c/shard-00003-of-00008.safetensors
  *
- * with the step, the round and the first digits of the instance that wrote it,
- * so that no writer replaces what another round has written. The file `owner`
- * names the instance that the folder belongs to, and below it the owners
- * before. Files of these are loaded until there are newer ones.
+ * The names have the step, the round and the first digits of the instance that
+ * wrote it, so that no writer replaces what another round has written, and the
+ * rank, here 2, since other programs count such files from 1. Before there were
+ * files of each rank, a step was a file with the whole state,
+ * step-000000001200.r3.0f1e2d3c.safetensors; these are listed, too, and removed
+ * when their turn comes. The file `owner` names the instance that the folder
+ * belongs to, and below it the owners before. Files of these are loaded until
+ * there are newer ones. Its last line has the newest step that was here when
+ * the owner came, and how many owners before it in a row had found that one:
+ * these made no step that outlived them.
  */
 #ifndef WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
 #define WORKER_RT_SNAPSHOT_SNAPSHOT_DIR_H
@@ -19,7 +25,6 @@
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/rng.h"
-#include "worker_rt/snapshot/atomic_file.h"
 
 #define SNAPSHOT_DIR_OWNERS   8 /* that are remembered */
 #define SNAPSHOT_DIR_WHO      8 /* digits of an instance in a name */
@@ -36,12 +41,16 @@ struct snapshot_dir {
 
 /* One file. */
 struct snapshot_file {
-    char name[SNAPSHOT_DIR_NAME_MAX];
+    char name[SNAPSHOT_DIR_NAME_MAX]; /* relative to the folder */
     char who[SNAPSHOT_DIR_WHO + 1];
     int owner; /* index among the owners; SNAPSHOT_DIR_OWNERS: of none of them
                 */
+    int class; /* for the order of a list; 0: of this instance .. */
+    bool by_step; /* .. and whether its rounds say nothing in it */
     int64_t round;
     int64_t step;
+    int rank;  /* whose pieces they are .. */
+    int world; /* .. of how many ranks; 0: it is the whole state */
 };
 
 /*
@@ -58,16 +67,19 @@ int snapshot_dir_open(struct snapshot_dir *s,
 void snapshot_dir_close(struct snapshot_dir *s);
 
 /*
- * The folder's snapshots, the best to load first: those of this instance, then
- * of the owner, of the owners before, and others; in each the newest first,
- * by round and step. Where no launcher gave an instance (zeros) rounds of
- * different runs look alike, and the step alone counts. The caller frees
- * `files`. IO, NOMEM.
+ * The folder's files, those in the folders of steps one by one, the best to
+ * load first: those of this instance, then of the owner, of the owners before,
+ * and others; in each the newest first, by round and step. Where no launcher
+ * gave an instance (zeros) rounds of different runs look alike, and the step
+ * alone counts. The caller frees `files`. IO, NOMEM.
  */
 int snapshot_dir_list(const struct snapshot_dir *s,
                       struct snapshot_file **files,
                       size_t *n,
                       struct ddp_err *err);
+
+/* Sets the name of a file, by all else that is known of it. */
+void snapshot_dir_file_name(struct snapshot_file *f);
 
 /* > 0: (round, step) b is newer than a, by the rule above. */
 int snapshot_dir_newer(const char *instance,
@@ -76,35 +88,37 @@ int snapshot_dir_newer(const char *instance,
                        int64_t b_round,
                        int64_t b_step);
 
-/* Takes the folder over for this instance. IO. */
-int snapshot_dir_own(const struct snapshot_dir *s, struct ddp_err *err);
+/* Takes the folder over for this instance. `barren`: how many instances before
+ * this one, in a row, left no newer step than they had found; 0 as well if this
+ * one has. IO. */
+int snapshot_dir_own(const struct snapshot_dir *s,
+                     int64_t *barren,
+                     struct ddp_err *err);
 
 /*
- * Writes a snapshot, and removes all but the newest `keep` of the owners', this
- * one and those before it. A folder that was removed meanwhile is made again.
- * When it returns 0 the file survives a power cut. CONFLICT: another instance
- * has taken the folder over. IO, NOMEM, ABORTED (`stop` became true).
+ * Writes what rank `rank` of `world` has of a step, into the folder of the
+ * step, which is made if it is not there. Removes nothing. If the folder of
+ * snapshots was removed meanwhile, it is made again. When it returns 0 the file
+ * survives a power cut. CONFLICT: another instance has taken the folder over.
+ * IO, NOMEM, ABORTED (`stop` became true).
  */
 int snapshot_dir_put(const struct snapshot_dir *s,
                      int64_t step,
+                     int rank,
+                     int world,
                      const uint8_t *data,
                      size_t len,
-                     int keep,
                      const atomic_bool *stop,
                      struct ddp_err *err);
 
-/* The same of what `fill` writes. */
-int snapshot_dir_put_by(const struct snapshot_dir *s,
-                        int64_t step,
-                        int keep,
-                        atomic_file_fill_fn *fill,
-                        void *ctx,
-                        struct ddp_err *err);
-
-/* The name that these two give. */
-void snapshot_dir_name(const struct snapshot_dir *s,
-                       int64_t step,
-                       char name[SNAPSHOT_DIR_NAME_MAX]);
+/*
+ * Removes all but the newest `keep` steps of the owners: of `whole`, which is
+ * known to be there as a whole, and of those before it. Of `whole` its step,
+ * round and `who` count. Best effort.
+ */
+void snapshot_dir_prune(const struct snapshot_dir *s,
+                        const struct snapshot_file *whole,
+                        int keep);
 
 /* An empty temporary file, with zeros behind its name. */
 struct snapshot_mark {

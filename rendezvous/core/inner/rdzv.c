@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/election.h"
 #include "rendezvous/core/inner/round/command.h"
 #include "rendezvous/core/inner/join/farewell.h"
 #include "rendezvous/core/inner/join/join.h"
@@ -48,9 +48,10 @@ struct rdzv *rdzv_new(const struct rdzv_limits *limits, uint64_t seed)
     size_t nodes_max = (size_t)limits->nodes_max;
     r->runs = xcalloc((size_t)limits->runs_max, sizeof(r->runs[0]));
     r->nodes = xcalloc(nodes_max, sizeof(r->nodes[0]));
-    r->claims = xcalloc(nodes_max, sizeof(r->claims[0]));
+    r->statements = xcalloc(nodes_max, sizeof(r->statements[0]));
     r->places = xcalloc(nodes_max, sizeof(r->places[0]));
     r->scratch = xcalloc(nodes_max, sizeof(r->scratch[0]));
+    r->told = xcalloc(nodes_max, sizeof(r->told[0]));
     r->taken = xcalloc((size_t)limits->runs_max, nodes_max / 8 + 1);
     r->conn_node = xcalloc((size_t)limits->conns_max, sizeof(int));
     r->n_buckets = 16;
@@ -76,9 +77,10 @@ void rdzv_del(struct rdzv *r)
         return;
     free(r->runs);
     free(r->nodes);
-    free(r->claims);
+    free(r->statements);
     free(r->places);
     free(r->scratch);
+    free(r->told);
     free(r->taken);
     free(r->conn_node);
     free(r->buckets);
@@ -98,39 +100,55 @@ static void on_closed(struct rdzv *r, const struct rdzv_event *ev)
         handover_closed(r);
         return;
     }
+    if (shows_closed(r, ev->conn))
+        return;
     if (n == NULL)
         moved_closed(r, ev->conn);
     else
         node_broke_off(r, n);
 }
 
+static bool is_bye(const struct msg *m)
+{
+    return m->kind == MSG_KIND_leave && m->leave.what == MSG_LEAVE_ENDED;
+}
+
+static bool is_farewell(const struct msg *m)
+{
+    return m->kind == MSG_KIND_vote && m->vote.last;
+}
+
 /* A join or an order on a connection that has joined, anything else on one that
  * has not, a bye to what goes on, or what only a server says. */
 static bool is_out_of_order(const struct run *run, const struct msg *m)
 {
-    bool opens = m->kind == MSG_KIND_join || m->kind == MSG_KIND_farewell ||
-                 msg_sender(m->kind) == MSG_CTL;
+    bool opens = m->kind == MSG_KIND_join || is_farewell(m) ||
+                 msg_is_from(m->kind, MSG_CTL);
     if (m->kind == MSG_KIND_serves) /* also passed on by a node */
         return m->serves.version != MSG_VERSION ||
-               (m->serves.addr[0] != '\0' && m->serves.epoch == 0);
-    return opens != (run == NULL) || msg_sender(m->kind) == MSG_SERVER ||
-           (m->kind == MSG_KIND_bye && run->state != RUN_ENDED);
+               (m->serves.addr[0] != '\0' && m->serves.term.count == 0);
+    if (m->kind == MSG_KIND_answered)
+        return run == NULL || m->answered.number == 0;
+    return opens != (run == NULL) ||
+           (!opens && !msg_is_from(m->kind, MSG_AGENT)) ||
+           (is_bye(m) && run->state != RUN_ENDED);
 }
 
 static void on_beat(struct rdzv *r, struct node *n, const struct msg_beat *b)
 {
     node_confirm(r, n, b->round);
     steps_beat(r, &r->runs[n->run], n, b);
+    stands_beat(r, &r->runs[n->run], n, b);
     node_grant(r, n, b->seq, b->heard);
-    claim_beat(&r->runs[n->run], n);
+    election_beat(&r->runs[n->run], n);
 }
 
-/* It counts once this server is in office. */
-static bool is_claim(const struct node *n, enum msg_kind kind)
+/* It counts once this server is the leader. */
+static bool is_of_joining(const struct node *n, enum msg_kind kind)
 {
-    return n != NULL && n->state == NODE_CLAIMS &&
+    return n != NULL && n->state == NODE_JOINING &&
            (kind == MSG_KIND_failed || kind == MSG_KIND_ready ||
-            kind == MSG_KIND_done || kind == MSG_KIND_leave);
+            kind == MSG_KIND_leave);
 }
 
 static void
@@ -138,10 +156,10 @@ on_vote(struct rdzv *r, struct run *run, struct node *n, const struct msg *m)
 {
     if (run->state == RUN_ENDED)
         return;
-    if (m->kind == MSG_KIND_voted && !claim_voted(r, run, n, &m->voted))
-        claim_forget(r, run, n->name);
+    if (m->kind == MSG_KIND_vote && !election_voted(r, run, n, &m->vote))
+        election_forget(r, run, n->name);
     else if (m->kind == MSG_KIND_promise)
-        claim_promise(r, run, n, &m->promise);
+        election_promise(r, run, n, &m->promise);
     else if (m->kind == MSG_KIND_accept)
         propose_accepted(r, run, n, &m->accept);
 }
@@ -153,7 +171,7 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     const struct msg *m = ev->msg;
     if (handover_is_at(r, ev->conn))
         return;
-    if (is_out_of_order(run, m)) {
+    if (shows_closed(r, ev->conn) || is_out_of_order(run, m)) {
         note(r, NOTE_refused, run, n != NULL ? n->name : "",
              "'%s' out of order; connection closed", msg_name(m->kind));
         if (n != NULL)
@@ -161,8 +179,8 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, ev->conn);
         return;
     }
-    if (is_claim(n, m->kind)) {
-        claim_note(r, run, n, m);
+    if (is_of_joining(n, m->kind)) {
+        election_note(r, run, n, m);
         return;
     }
     switch (m->kind) {
@@ -176,18 +194,23 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
         member_failed(r, run, n, &m->failed);
         return;
     case MSG_KIND_ready:
-        member_ready(r, run, n, &m->ready);
-        return;
-    case MSG_KIND_done:
-        member_done(r, run, n, m->done.round);
+        if (m->ready.done)
+            member_done(r, run, n, m->ready.round);
+        else
+            member_ready(r, run, n, &m->ready);
         return;
     case MSG_KIND_leave:
-        member_leave(r, run, n, &m->leave);
+        if (is_bye(m))
+            member_bye(r, run, n);
+        else
+            member_leave(r, run, n, &m->leave);
         return;
-    case MSG_KIND_bye:
-        member_bye(r, run, n);
+    case MSG_KIND_vote:
+        if (m->vote.last)
+            farewell_hear(r, ev);
+        else
+            on_vote(r, run, n, m);
         return;
-    case MSG_KIND_voted:
     case MSG_KIND_promise:
     case MSG_KIND_accept:
         on_vote(r, run, n, m);
@@ -195,24 +218,22 @@ static void on_msg(struct rdzv *r, const struct rdzv_event *ev)
     case MSG_KIND_serves:
         moved_heard(r, ev);
         return;
-    case MSG_KIND_farewell:
-        farewell_hear(r, ev);
-        return;
     case MSG_KIND_order:
         command_step(r, ev);
         return;
     case MSG_KIND_answered:
+        shows_answered(r, n, &m->answered);
+        return;
     case MSG_KIND_refused:
     case MSG_KIND_waiting:
     case MSG_KIND_lease:
     case MSG_KIND_world:
     case MSG_KIND_members:
-    case MSG_KIND_office:
+    case MSG_KIND_prepare:
     case MSG_KIND_voters:
     case MSG_KIND_go:
-    case MSG_KIND_moved:
     case MSG_KIND_stop:
-    case MSG_KIND_drain:
+    case MSG_KIND_look:
     case MSG_KIND_end:
     case MSG_KIND_COUNT:
         break;
@@ -295,7 +316,7 @@ static void renew_deadlines(struct rdzv *r)
 {
     int i;
     while ((i = due_take_touched(r->due)) >= 0) {
-        /* These may touch it again. Of an office that is won now more follows
+        /* These may touch it again. More follows for one that leads now
          * from a farewell. */
         farewell_tell(r, &r->runs[i]);
         takeover_look(r, &r->runs[i]);
@@ -390,6 +411,8 @@ void rdzv_check(const struct rdzv *r)
     for (int i = 0; i < r->limits.runs_max; i++) {
         if (r->runs[i].state != RUN_FREE)
             states_check_run(r, &r->runs[i]);
-        ddp_assert(due_at(r->due, i) == deadline_of(r, &r->runs[i]));
+        /* What is due already is renewed by the tick. */
+        ddp_assert(due_at(r->due, i) <= r->now_us ||
+                   due_at(r->due, i) == deadline_of(r, &r->runs[i]));
     }
 }

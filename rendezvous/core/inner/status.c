@@ -49,7 +49,7 @@ const char *status_node_word(enum status_node_state state)
 static enum status_run_state run_state(const struct run *run)
 {
     switch (run->state) {
-    case RUN_CANDIDATE:
+    case RUN_ELECTING:
     case RUN_GATHER:
     case RUN_PENDING:
         return STATUS_GATHER;
@@ -71,7 +71,7 @@ static enum status_node_state node_state(const struct node *n)
     if (n->conn < 0)
         return STATUS_ABSENT;
     switch (n->state) {
-    case NODE_CLAIMS:
+    case NODE_JOINING:
     case NODE_WAITING:
     case NODE_PENDING:
         return STATUS_WAITING;
@@ -105,14 +105,14 @@ void status_total(const struct rdzv *r, struct status_total *out)
         .rejoins = r->noted[NOTE_back],
         .refusals = r->noted[NOTE_refused],
         .rounds = r->noted[NOTE_sealed],
-        .rebuilt = r->noted[NOTE_rebuilt],
+        .inherited = r->noted[NOTE_inherited],
         .failures = r->noted[NOTE_failed],
         .restarts = r->charged,
         .refunds = r->noted[NOTE_refund],
         .lost = r->noted[NOTE_lost],
         .ended = r->noted[NOTE_ended],
         .orders = r->noted[NOTE_ordered],
-        .takeovers = r->noted[NOTE_took_office],
+        .takeovers = r->noted[NOTE_elected],
     };
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].state != RUN_FREE)
@@ -158,7 +158,7 @@ static int nodes_of(const struct run *run)
 {
     if (run->state == RUN_ACTIVE)
         return run->round.group_world;
-    return run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+    return run->count[NODE_JOINING] + run->count[NODE_WAITING] +
            run->count[NODE_PENDING] + run->count[NODE_STOPPING] +
            run->count[NODE_LEAVING] + run->count[NODE_ENDING] +
            run->count[NODE_ENDED];
@@ -174,17 +174,19 @@ gather_left_us(const struct rdzv *r, const struct run *run, int64_t now_us)
     return until_us > now_us ? until_us - now_us : 0;
 }
 
-static struct status_office office_of(const struct run *run, int64_t now_us)
+static struct status_authority authority_of(const struct run *run,
+                                            int64_t now_us)
 {
-    const struct office *o = &run->office;
-    int64_t lease_us = run->conf.heartbeat_us;
-    return (struct status_office){
-        .held = o->state == OFFICE_HELD,
-        .may_act = office_may_act(o, now_us, lease_us),
-        .epoch = o->epoch.count,
-        .voters = o->sets[OFFICE_NOW].n,
-        .here = office_count_here(o),
-        .answer = office_count_echoes(o, now_us - lease_us),
+    const struct authority *a = &run->authority;
+    struct authority_tally tally =
+        authority_tally(a, now_us - run->conf.heartbeat_us);
+    return (struct status_authority){
+        .leads = a->state == AUTHORITY_LEADER,
+        .may_act = run_may_act(run, now_us),
+        .term = a->term.count,
+        .voters = tally.voters,
+        .here = tally.here,
+        .answer = tally.answered,
     };
 }
 
@@ -218,8 +220,8 @@ void status_run(const struct rdzv *r,
         .uptime_us = end_us - run->opened_us,
         .round_uptime_us =
             run->round.number > 0 ? end_us - run->round.sealed_us : 0,
-        .office = office_of(run, now_us),
-        .have = run->count[NODE_CLAIMS] + run->count[NODE_WAITING] +
+        .authority = authority_of(run, now_us),
+        .have = run->count[NODE_JOINING] + run->count[NODE_WAITING] +
                 run->count[NODE_SPARE],
         .left_us = gather_left_us(r, run, now_us),
         .last = {.known = run->report.last.round > 0,
@@ -230,6 +232,9 @@ void status_run(const struct rdzv *r,
         .end = ended ? &run->end.msg : NULL,
         .end_age_us = now_us - run->end.at_us,
         .group_world = run->round.group_world,
+        .stands = {.node = run->state == RUN_ACTIVE ? run->stands.node : "",
+                   .text = run->stands.text,
+                   .age_us = now_us - run->stands.since_us},
     };
     for (int s = 0; s < NODE_STATES; s++)
         out->listed += run->count[s];
@@ -247,6 +252,47 @@ static void insert_slow(struct status_progress *p, const struct status_slow *s)
     for (; at > 0 && p->slow[at - 1].step > s->step; at--)
         p->slow[at] = p->slow[at - 1];
     p->slow[at] = *s;
+}
+
+/* The least of what the nodes tell: in that of a node is a step plus 2. */
+static void add_mirrored(struct status_progress *p, const struct node *n)
+{
+    if (n->mirrored == 0 || (p->keeps && n->mirrored - 2 >= p->mirrored))
+        return;
+    p->keeps = true;
+    p->mirrored = n->mirrored - 2;
+}
+
+/* Sorted, the slowest one first; what does not fit is left out. */
+static void insert_laggard(struct status_progress *p,
+                           const struct status_laggard *l)
+{
+    bool full = p->n_laggards == STATUS_LAGGARDS_MAX;
+    if (full && p->laggards[STATUS_LAGGARDS_MAX - 1].permille >= l->permille)
+        return;
+    int at = full ? STATUS_LAGGARDS_MAX - 1 : p->n_laggards++;
+    for (; at > 0 && p->laggards[at - 1].permille < l->permille; at--)
+        p->laggards[at] = p->laggards[at - 1];
+    p->laggards[at] = *l;
+}
+
+/* `rank` is the node's first; -1: not known. */
+static void add_laggard(struct status_progress *p,
+                        const struct node *n,
+                        int index,
+                        int64_t rank)
+{
+    const struct slow_rank *s = &n->slow;
+    const struct status_laggard laggard = {
+        .rank = rank >= 0 ? rank + s->told.local_rank : -1,
+        .local_rank = s->told.local_rank,
+        .node = index,
+        .permille = s->permille,
+        .part_us = s->told.most_us,
+        .since_us = s->since_us,
+    };
+    if (s->permille > 0)
+        insert_laggard(p, &laggard);
 }
 
 /* `steps` of a pace is a step plus 1. */
@@ -271,7 +317,9 @@ void status_progress_add(const struct rdzv *r,
     }
     p->most = p->known && p->most > most ? p->most : most;
     p->known = true;
+    add_mirrored(p, n);
     insert_slow(p, &slow);
+    add_laggard(p, n, index, reckoned ? n->base_rank : -1);
 }
 
 void status_progress(const struct rdzv *r,
@@ -355,7 +403,7 @@ void status_node(const struct rdzv *r,
     int group_rank = status_group_rank(r, index);
     bool placed = group_rank >= 0;
     int64_t lease_us = n->lease_until_us - now_us;
-    /* Of a rebuilt round, base ranks are known once all members are back. */
+    /* Of an inherited round, base ranks are known once all members are back. */
     bool reckoned = run->round.world_size > 0;
     *out = (struct status_node){
         .name = n->name,
@@ -367,7 +415,7 @@ void status_node(const struct rdzv *r,
         .base_rank = placed && reckoned ? n->base_rank : -1,
         .nproc = n->nproc,
         .strikes = strikes_of(run, n),
-        .votes = office_vote(&run->office, n->agent) != NULL,
+        .votes = authority_vote(&run->authority, n->agent) != NULL,
         .serve_port = n->serve_port,
         .connected = n->conn >= 0,
         .hosts = n->hosts,

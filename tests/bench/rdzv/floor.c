@@ -78,8 +78,8 @@ static void fill_answers(void)
                        "node%05d, ", i);
     put(&join_answer, &m);
     if (is_next) {
-        m = (struct msg){.kind = MSG_KIND_office, .office.epoch = 2};
-        msg_set(m.office.epoch_id, "0123456789abcdef");
+        m = (struct msg){.kind = MSG_KIND_prepare, .prepare.term.count = 2};
+        msg_set(m.prepare.term.id, "0123456789abcdef");
         put(&join_answer, &m);
     }
     m = (struct msg){.kind = MSG_KIND_world};

@@ -296,12 +296,12 @@ count_moved(struct gen *g, struct peer *p, const char *json, int len)
 }
 
 static void
-take_office(struct gen *g, struct peer *p, const char *json, int len)
+take_prepare(struct gen *g, struct peer *p, const char *json, int len)
 {
     char out[2 * SPEAK_MAX];
-    int64_t known = p->ballot.epoch;
+    int64_t known = p->ballot.term;
     int n = speak_promise(&p->ballot, json, len, out);
-    if (p->ballot.epoch != known)
+    if (p->ballot.term != known)
         n += next_beat(g, p, mono_now_us(), out + n);
     say(g, p, out, n);
 }
@@ -332,8 +332,8 @@ static void take_msg(struct gen *g, struct peer *p, const char *json, int len)
         if (g->phase == PHASE_IDLE)
             take_lease(p, json, (size_t)len);
         count_moved(g, p, json, len);
-    } else if (memcmp(kind, "office", 6) == 0) {
-        take_office(g, p, json, len);
+    } else if (memcmp(kind, "prepare", 7) == 0) {
+        take_prepare(g, p, json, len);
     } else if (memcmp(kind, "voters", 6) == 0) {
         take_voters(g, p, json, len);
     } else if (memcmp(kind, "go\"", 3) == 0) {

@@ -77,7 +77,7 @@ int speak_join_again(const struct speak_conf *conf,
 {
     struct msg_join j = join_of(conf, id);
     msg_set(j.instance, world->instance);
-    msg_set(j.epoch_id, b->epoch_id);
+    msg_set(j.term.id, b->term.id);
     j.instance_ms = world->instance_ms;
     j.round = world->round;
     j.state = MSG_STATE_RUNNING;
@@ -86,7 +86,7 @@ int speak_join_again(const struct speak_conf *conf,
     j.restarts = world->restarts;
     j.sure = 1;
     j.lease_ms = LEASE_LEFT_MS;
-    j.epoch = b->epoch;
+    j.term = b->term;
     j.via = 1;
     return hello_and(&j, out);
 }
@@ -118,23 +118,23 @@ static void decode(const char *json, int len, struct msg *m)
 int speak_promise(struct ballot *b, const char *json, int len, char *out)
 {
     static char last[SPEAK_MAX], answer[SPEAK_MAX];
-    static struct msg_office office;
+    static struct msg_prepare prepare;
     static int last_len, answer_len;
     if (len > (int)sizeof(last))
-        die("an office of %d bytes", len);
+        die("a prepare of %d bytes", len);
     if (len != last_len || memcmp(json, last, (size_t)len) != 0) {
         struct msg m;
         decode(json, len, &m);
-        office = m.office;
+        prepare = m.prepare;
         m = (struct msg){.kind = MSG_KIND_promise,
-                         .promise.epoch = office.epoch};
-        msg_set(m.promise.epoch_id, office.epoch_id);
+                         .promise.term.count = prepare.term};
+        msg_set(m.promise.term.id, prepare.term.id);
         answer_len = frame(&m, answer, sizeof(answer));
         memcpy(last, json, (size_t)len);
         last_len = len;
     }
-    b->epoch = office.epoch;
-    memcpy(b->epoch_id, office.epoch_id, sizeof(b->epoch_id));
+    b->term = prepare.term;
+    memcpy(b->term.id, prepare.term.id, sizeof(b->term.id));
     memcpy(out, answer, (size_t)answer_len);
     return answer_len;
 }
@@ -153,8 +153,8 @@ int speak_accept(struct ballot *b, const char *json, int len, char *out)
         return 0;
     m = (struct msg){.kind = MSG_KIND_accept,
                      .accept.round = b->voters->round,
-                     .accept.epoch = b->voters->epoch};
-    msg_set(m.accept.epoch_id, b->voters->epoch_id);
+                     .accept.term.count = b->voters->term};
+    msg_set(m.accept.term.id, b->voters->term.id);
     return frame(&m, out, SPEAK_MAX);
 }
 
@@ -162,16 +162,16 @@ int speak_voted(const struct ballot *b,
                 const struct msg_world *world,
                 char *out)
 {
-    struct msg m = {.kind = MSG_KIND_voted};
+    struct msg m = {.kind = MSG_KIND_vote};
     if (b->voters == NULL)
         return 0;
-    msg_set(m.voted.instance, world->instance);
-    m.voted.round = b->voters->round;
-    m.voted.epoch = b->voters->epoch;
-    msg_set(m.voted.epoch_id, b->voters->epoch_id);
-    m.voted.group_rank = world->group_rank;
-    m.voted.group_world = world->group_world;
-    m.voted.restarts = world->restarts;
-    msg_set(m.voted.voters, b->voters->ids);
+    msg_set(m.vote.instance, world->instance);
+    m.vote.round = b->voters->round;
+    m.vote.round_term.count = b->voters->term;
+    msg_set(m.vote.round_term.id, b->voters->term.id);
+    m.vote.group_rank = world->group_rank;
+    m.vote.group_world = world->group_world;
+    m.vote.restarts = world->restarts;
+    msg_set(m.vote.voters, b->voters->ids);
     return frame(&m, out, SPEAK_VOTE_MAX);
 }

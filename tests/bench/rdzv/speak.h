@@ -21,8 +21,8 @@
 /* All zero at first. */
 struct ballot {
     struct msg_voters *voters; /* its newest round's; NULL: it has no vote */
-    int64_t epoch;             /* the one that it promised; 0: none */
-    char epoch_id[17];
+    int64_t term;              /* the one that it promised; 0: none */
+    char term_id[17];
 };
 
 struct speak_conf {
@@ -44,7 +44,7 @@ int speak_join_again(const struct speak_conf *conf,
 int speak_beat(int64_t seq, int64_t heard, int64_t round, char *out);
 int speak_ready(int64_t round, char *out);
 
-/* Takes `office` and promises. Of a server's many equal ones only the first is
+/* Takes `prepare` and promises. Of a server's many equal ones only the first is
  * decoded. */
 int speak_promise(struct ballot *b, const char *json, int len, char *out);
 

@@ -18,66 +18,24 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 import warnings
 from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from torch import nn
 
 import ddprun
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 from common import markdown_line, times_better  # noqa: E402
+from gpt2 import Trainer, gpt2, timed  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", 5))
 MARKDOWN = "--markdown" in sys.argv
 WAITS = "PyTorch, 1.5 GB of state: a step waits for its save (s)"
 LONGER = "PyTorch, 1.5 GB of state: the same, and what the next step takes longer (s)"
-
-
-def gpt2(layers: int) -> nn.Module:
-    """Its parameters, with 768 dims; nothing is computed with them."""
-    model = nn.Module()
-    model.wte, model.wpe = nn.Embedding(50257, 768), nn.Embedding(1024, 768)
-    for i in range(layers):
-        block = nn.ModuleDict(
-            {
-                "ln_1": nn.LayerNorm(768),
-                "attn": nn.Linear(768, 3 * 768),
-                "proj": nn.Linear(768, 768),
-                "ln_2": nn.LayerNorm(768),
-                "fc": nn.Linear(768, 4 * 768),
-                "out": nn.Linear(4 * 768, 768),
-            }
-        )
-        model.add_module(f"h{i}", block)
-    return model
-
-
-class Trainer:
-    def __init__(self, layers: int) -> None:
-        self.model = gpt2(layers)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-5)
-        for p in self.model.parameters():
-            p.grad = torch.rand_like(p)
-
-    def step(self) -> None:
-        """As a step whose gradients are there: first some reading, then Adam."""
-        for p in self.model.parameters():
-            p.detach().sum()
-        self.optimizer.step()
-
-    def state(self) -> "dict[str, Any]":
-        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-
-def timed(call: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
 
 
 played: "list[tuple[str, list[float], list[float]]]" = []  # the first is ours
@@ -120,7 +78,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     layers = [word for word in sys.argv[1:] if word != "--markdown"]
-    trainer = Trainer(int(layers[0]) if layers else 12)
+    trainer = Trainer(gpt2(int(layers[0]) if layers else 12))
     trainer.step()
     n = sum(p.numel() for p in trainer.model.parameters())
     if not MARKDOWN:

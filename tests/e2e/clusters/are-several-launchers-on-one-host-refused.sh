@@ -55,6 +55,5 @@ for i in a b; do
 done
 wait_lines 2 'world=2 ' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 nothing_left

@@ -85,8 +85,7 @@ both()
             train.py) >"$name$i.out" 2>"$name$i.err" &
         eval "pid_$name$i=$!"
     done
-    ends_with 0 "${name}0"
-    ends_with 0 "${name}1"
+    all_end 0 "${name}0" "${name}1"
     trained 2 "$name"
 }
 

@@ -27,8 +27,7 @@ meet()
         n=$(echo "$own" | tr -cd ';' | wc -c)
         shift $((n + 1))
     done
-    ends_with 0 "${case}0"
-    ends_with 0 "${case}1"
+    all_end 0 "${case}0" "${case}1"
     [ "$(grep -c "^round=1 rank=[01] world=2 .*node=$case[01] " started)" = 2 ] ||
         fail "$case: not two nodes of one world"
     grep -q "^round=1 rank=1 world=2 .*node=${case}1 " started ||

@@ -62,13 +62,11 @@ gpus()
     on n-1 back $(job 1)
     wait_round 2 2
     open_gate
-    ends_with 0 first
-    ends_with 0 back
+    all_end 0 first back
 
     second n-1 gpu_b 'the workers of both use the same GPU' $(gpus 'GPU-c+0:1d:0;GPU-b+0:1c:0')
     on n-1 gpu_c $(gpus GPU-c+0:1d:0)
-    ends_with 0 gpu_a
-    ends_with 0 gpu_c
+    all_end 0 gpu_a gpu_c
     lines 3 'world=3 ' started
 }
 nothing_left

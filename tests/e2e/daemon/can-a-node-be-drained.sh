@@ -49,10 +49,8 @@ nothing_left
 : >started
 port=$(free_port)
 daemon d "$port"
-for name in e f; do
-    node $name --nnodes=2:3 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=last_call_timeout=0 "$WORKER" gate
-done
+nodes "e f" --nnodes=2:3 --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=last_call_timeout=0 "$WORKER" gate
 wait_round 1 2
 ctl 2 "127.0.0.1:$port" drain "$(agent 1)"
 has "1 nodes* would be left, and run 'none' needs 2.*--force" ctl.out
@@ -71,5 +69,4 @@ node g --nnodes=2:3 --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_conf=last_call_timeout=0 "$WORKER" gate
 wait_round 2 2
 open_gate
-ends_with 0 $here
-ends_with 0 g
+all_end 0 $here g

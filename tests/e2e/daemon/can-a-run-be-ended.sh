@@ -5,10 +5,8 @@
 
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --rdzv_id=one \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" report
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --rdzv_id=one \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" report
 wait_round 1 4
 node c --nnodes=1:2 --rdzv_id=two --rdzv_endpoint="127.0.0.1:$port" \
     --rdzv_conf=last_call_timeout=0 "$WORKER" gate
@@ -18,8 +16,7 @@ has "there is no run 'three' here" ctl.out
 began=$(now_ms)
 ctl 0 "127.0.0.1:$port" end one
 has "^run 'one' ends: its 2 nodes are told to stop.*status 84$" ctl.out
-ends_with 84 a
-ends_with 84 b
+all_end 84 a b
 measured "a run of two nodes ended by ddpctl: $(took) ms"
 for name in a b; do
     has "run 'one': ended by ddpctl from 127.0.0.1" $name.err

@@ -22,8 +22,7 @@ same '2 ' "$(values world 1)" 'world size'
 same 2 "$(values instance 1 | wc -w)" instances
 # A failure of one run is none of the other's.
 kill -SEGV "$(sed -n 's/.* pid=\([0-9]*\) node=a1 .*/\1/p' started)"
-ends_with 139 a1
-ends_with 139 a2
+all_end 139 a1 a2
 lines 4 '^round=' started
 # The same id again, at once: a new run.
 join a3 red
@@ -31,9 +30,7 @@ join a4 red
 wait_lines 6 '^round=1 ' started
 same 3 "$(values instance 1 | wc -w)" instances
 open_gate
-for name in a3 a4 b1 b2; do
-    ends_with 0 $name
-done
+all_end 0 a3 a4 b1 b2
 
 join one green --max_restarts=1
 wait_for waiting one.err

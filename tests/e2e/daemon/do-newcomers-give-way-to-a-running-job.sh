@@ -7,10 +7,8 @@
 port=$(free_port)
 conf=heartbeat_timeout=8 # longer than members are frozen here
 daemon one "$port"
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=1 --rdzv_conf=$conf \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --max_restarts=1 --rdzv_conf=$conf \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 2
 members=$(values instance 1)
 pids="$(worker_of 0 1) $(worker_of 1 1)"
@@ -19,10 +17,8 @@ ends_with 137 one
 # So that they come last.
 kill -STOP "$(agent_of a)" "$(agent_of b)"
 daemon two "$port"
-for name in c d; do
-    node $name --nnodes=2 --max_restarts=1 --rdzv_conf=$conf \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "c d" --nnodes=2 --max_restarts=1 --rdzv_conf=$conf \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 4
 kill -CONT "$(agent_of a)" "$(agent_of b)"
 for name in c d; do
@@ -38,6 +34,4 @@ wait_round 2 2
 same "$members" "$(values instance 2)" 'instance after a failure'
 lines 6 '^round=' started
 open_gate
-for name in a b c d; do
-    ends_with 0 $name
-done
+all_end 0 a b c d

@@ -7,11 +7,9 @@
 careful_worker
 port=$(free_port)
 daemon one "$port"
-for name in a b c; do
-    node $name --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=heartbeat_timeout=1,is_host=0 ./careful
-done
+nodes "a b c" --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=heartbeat_timeout=1,is_host=0 ./careful
 wait_world 3
 first=$ROUND
 began=$(now_ms)
@@ -34,7 +32,5 @@ wait_world 3 "$ROUND" 30
 none_overlap
 same '0 ' "$(values restarts "$ROUND")" restarts
 open_gate
-for name in a b c; do
-    ends_with 0 $name
-done
+all_end 0 a b c
 nothing_left

@@ -5,11 +5,9 @@
 
 port=$(free_port)
 daemon one "$port"
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
-        --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+    --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 "$WORKER" gate
 wait_round 1 4
 kill -KILL "$(pid_of one)"
 ends_with 137 one
@@ -30,8 +28,7 @@ measured "worker killed after that, all run again:" \
 lines 4 '^round=[2-9] .* restarts=1 ' started
 same "$(values instance 1)" "$(values instance '[2-9]')" instance
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 kill -TERM "$(pid_of two)"
 ends_with 0 two
 nothing_left

@@ -48,9 +48,7 @@ start_node d
 wait_for 'this node joins it in [0-9]* s' d.err
 lines 0 '^round=3' started
 open_gate
-for name in b c; do
-    ends_with 0 $name
-done
+all_end 0 b c
 # It never had a place.
 ends_with 85 d
 kill "$(pid_of three)"

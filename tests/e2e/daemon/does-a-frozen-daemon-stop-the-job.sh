@@ -5,10 +5,8 @@
 
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=heartbeat_timeout=2 "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=heartbeat_timeout=2 "$WORKER" gate
 wait_round 1 2
 sleep 1.5 # for a lease to be granted
 kill -STOP "$(pid_of d)"
@@ -22,5 +20,4 @@ done
 kill -KILL "$(worker_of 0 1)"
 wait_lines 4 '^round=' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

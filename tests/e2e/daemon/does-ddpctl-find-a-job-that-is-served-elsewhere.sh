@@ -19,10 +19,8 @@ ask()
 network a b c
 for port in 29500 29400; do
     : >started
-    for name in a b; do
-        node_on $name $name --rdzv_id=job --nnodes=2 \
-            --rdzv_endpoint=a:$port,b:$port "$WORKER" gate
-    done
+    nodes_on "a b" --rdzv_id=job --nnodes=2 \
+        --rdzv_endpoint=a:$port,b:$port "$WORKER" gate
     eventually 30 has_lines 2 '^round=1 ' started || fail 'no round'
     # It looks for a server there, so that one is started.
     (in_machine b "$DDPCTL" --endpoint="localhost:$port" top --once) >idle.out 2>&1 9<&-
@@ -35,6 +33,5 @@ for port in 29500 29400; do
     ask 69 c top
     has 'no job of yours is on this host' ctl.out
     ask 0 b end job
-    ends_with 84 a
-    ends_with 84 b
+    all_end 84 a b
 done

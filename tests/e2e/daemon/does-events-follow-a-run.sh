@@ -7,10 +7,8 @@
 command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=2 --rdzv_id=job \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --max_restarts=2 --rdzv_id=job \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 2
 cat >look.py <<'PY'
 import json, os, signal, socket, sys, time
@@ -66,5 +64,4 @@ while not come().recv(100).startswith(b"HTTP/1.1 200 "):
 PY
 python3 look.py "$port" "$(worker_of 0 1)" >look.out 2>&1 || fail 'see look.out'
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

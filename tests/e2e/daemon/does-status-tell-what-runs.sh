@@ -35,10 +35,8 @@ daemon one "$port"
 ctl 0 "127.0.0.1:$port" top --once
 has "^127.0.0.1:$port: rendezvous .*, up [0-9]* s; 0 runs$" ctl.out
 lines 2 . ctl.out
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 --rdzv_id="$id" \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=1 --rdzv_id="$id" \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 4
 kill -KILL "$(worker_of 3 1)"
 wait_round 2 4
@@ -72,8 +70,7 @@ has '  active  *2  2 of 2  *4' ctl.out
 has '^ *1  .* running  *2-3 ' ctl.out
 lines 8 '^round=' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 daemon two "$port"
 node alone --rdzv_endpoint="127.0.0.1:$port" "$WORKER" exit 0
 ends_with 0 alone

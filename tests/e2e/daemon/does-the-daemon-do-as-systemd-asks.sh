@@ -35,16 +35,13 @@ background m python3 manager.py "$port" "ddprun-e2e-$$" "$DDPRDZVD" \
 wait_for READY=1 m.out
 wait_for "serving on port $port" m.err
 wait_for 'STATUS=0 runs, 0 nodes' m.out
-for name in a b; do
-    node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 2
 wait_for 'STATUS=1 run, 2 nodes' m.out
 eventually 30 has_lines 10 WATCHDOG=1 m.out ||
     fail 'the watchdog is not fed three times as often as it asks for'
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 kill -TERM "$(sed -n 's/^pid //p' m.out)"
 ends_with 0 m
 has STOPPING=1 m.out

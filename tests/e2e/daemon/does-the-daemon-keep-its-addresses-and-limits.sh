@@ -117,7 +117,7 @@ def cut_off(data, within=30):
 def length(n):
     return struct.pack("<I", n)
 
-options = """--nnodes=1
+options = """--nnodes=2
 --max_restarts=0
 --crash_loop=0
 --node_strikes=0
@@ -127,15 +127,15 @@ options = """--nnodes=1
 --rdzv_conf=reconnect_timeout=600s
 worker"""
 join = json.dumps({
-    "kind": "join", "version": 2, "run": "two", "agent": "1" * 32, "name": "n",
-    "nodes_min": 1, "nodes_max": 1, "nproc": 1, "max_restarts": 0,
+    "kind": "join", "version": 2, "run": "one", "agent": "1" * 32, "name": "n",
+    "nodes_min": 2, "nodes_max": 2, "nproc": 1, "max_restarts": 0,
     "options": options, "join_ms": 1000, "last_call_ms": 0,
     "heartbeat_ms": 5000, "reconnect_ms": 600000}).encode()
-spare = HELLO + length(len(join)) + join
+waiting = HELLO + length(len(join)) + join
 assert cut_off(HELLO + length(8193))
 assert not cut_off(HELLO + length(8192), within=1)
-assert cut_off(spare + length(40001))
-assert not cut_off(spare + length(40000), within=1)
+assert cut_off(waiting + length(40001))
+assert not cut_off(waiting + length(40000), within=1)
 assert cut_off(b"GET /healthz HTTP/1.0\r\n\r\n")
 kept = [socket.create_connection(("127.0.0.1", port)) for i in range(12)]
 closed = set()

@@ -20,10 +20,8 @@ MINE
 chmod +x mine
 mkfifo gate.host gate.other
 daemon_on_third one
-for machine in host other; do
-    node_on $machine $machine --nnodes=2 --rdzv_endpoint=third:29400 \
-        --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 ./mine
-done
+nodes_on "host other" --nnodes=2 --rdzv_endpoint=third:29400 \
+    --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=20 ./mine
 wait_round 1 2
 echo >gate.other
 wait_for 'done node=other' one.err

@@ -5,10 +5,8 @@
 
 port=$(free_port)
 daemon d "$port"
-for name in a b c; do
-    node $name --nnodes=1:3 --nproc_per_node=2 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b c" --nnodes=1:3 --nproc_per_node=2 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 6
 first=$(sed -n 's/^round=1 rank=0 .* node=\([^ ]*\) .*/\1/p' started)
 kill -KILL "$(pid_of "$first")"

@@ -103,7 +103,6 @@ wait_lines $((before + 2)) 'nothing runs here' w.out
 kill -TERM "$(pid_of w)"
 ends_with 143 w 30
 
-ends_with 69 s1
-ends_with 69 s2
+all_end 69 s1 s2
 has 'no answer in time' s1.err
 has 'no answer in time' s2.err

@@ -43,8 +43,7 @@ measured "proposed to one of two, daemon killed: both run after $(took) ms" \
 same 1 "$(values instance "$ROUND" | wc -w)" instances
 same '0 ' "$(values restarts "$ROUND")" restarts
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 close_gate
 
 for delay in 0.004 0.014; do
@@ -58,8 +57,7 @@ for delay in 0.004 0.014; do
     same 1 "$(values instance "$ROUND" | wc -w)" "instances, killed at $delay"
     same '0 ' "$(values restarts "$ROUND")" "restarts, killed at $delay"
     open_gate
-    ends_with 0 a
-    ends_with 0 b
+    all_end 0 a b
     close_gate
 done
 none_overlap

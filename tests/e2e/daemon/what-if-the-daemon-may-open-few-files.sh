@@ -35,7 +35,7 @@ def join(i, run, n, **what):
 
 def farewell(i, run):
     """What is said for a launcher that is dead."""
-    body = json.dumps({"kind": "farewell", "version": 2, "run": run,
+    body = json.dumps({"kind": "vote", "last": 1, "version": 2, "run": run,
                        "agent": "%032x" % i}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
         s.sendall(HELLO + struct.pack("<I", len(body)) + body)

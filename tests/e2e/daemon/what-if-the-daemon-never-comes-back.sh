@@ -7,12 +7,10 @@ for how in well badly; do
     : >started
     port=$(free_port)
     daemon d "$port"
-    for name in a b; do
-        node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
-            --rdzv_endpoint="127.0.0.1:$port" \
-            --rdzv_conf=reconnect_timeout=2,heartbeat_timeout=1,is_host=0 \
-            "$WORKER" gate
-    done
+    nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+        --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_conf=reconnect_timeout=2,heartbeat_timeout=1,is_host=0 \
+        "$WORKER" gate
     wait_round 1 4
     kill -KILL "$(pid_of d)"
     end_of d
@@ -26,15 +24,11 @@ for how in well badly; do
     same '1 ' "$(values restarts '[2-9]')" restarts
     if [ $how = well ]; then
         open_gate
-        for name in a b; do
-            ends_with 0 $name
-        done
+        all_end 0 a b
         close_gate
     else
         kill -QUIT "$(worker_of 0 '[2-9]')"
-        for name in a b; do
-            ends_with 131 $name
-        done
+        all_end 131 a b
     fi
     nothing_left
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A daemon with two jobs stays away: does a launcher of each job serve its own, is
 # nobody refused or stopped, is the port free for the daemon that comes back, and
-# does the daemon know where the jobs are?
+# has the daemon its jobs again, without that a worker stops?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
@@ -30,7 +30,15 @@ began=$(now_ms)
 daemon d "$port"
 measured "the daemon has its port back after $(took) ms"
 for job in one two; do
-    wait_for "run $job .*: moved: to " d.err
+    for name in a b; do
+        wait_lines 2 'connected to the rendezvous again' $job$name.err
+    done
+    wait_for "run $job .*: elected" d.err
+done
+measured "and its two jobs after $(took) ms"
+sleep 2
+for job in one two; do
+    ctl 0 "127.0.0.1:$port" status --json $job
 done
 # Nothing was restarted; what fails now is dealt with, in its own job.
 same 4 "$(wc -l <started)" 'workers so far'
@@ -38,8 +46,7 @@ kill -KILL "$(worker_of 0 1 | head -n 1)"
 wait_round 2 2
 open_gate
 for job in one two; do
-    ends_with 0 ${job}a
-    ends_with 0 ${job}b
+    all_end 0 ${job}a ${job}b
 done
 kill -TERM "$(pid_of d)"
 ends_with 0 d

@@ -3,18 +3,6 @@
 # the next attempt begins, even those that left the session?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-# sleepers COUNT: so many of ours sleep; five belong to each worker.
-sleepers()
-{
-    count=0
-    for pid in $(marked); do
-        case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
-        'sleep 300 ') count=$((count + 1)) ;;
-        esac
-    done
-    [ $count -eq "$1" ]
-}
-
 node it --nproc_per_node=2 --max_restarts=1 "$WORKER" family
 wait_round 1 2
 wait_lines 2 family families

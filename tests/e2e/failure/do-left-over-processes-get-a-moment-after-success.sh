@@ -50,8 +50,7 @@ for name in a b; do
         --rdzv_endpoint="127.0.0.1:$port" ./leaves stubborn 0
     export LINGER=1.5
 done
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 for what in lost absent left 'round over'; do
     has_not " $what" d.err
 done

@@ -6,10 +6,8 @@
 
 careful_worker
 port=$(free_port)
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=2 \
-        --rdzv_endpoint="127.0.0.1:$port" ./careful
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=2 \
+    --rdzv_endpoint="127.0.0.1:$port" ./careful
 wait_round 1 4
 began=$(now_ms)
 kill -KILL "$(worker_of 0 1)" "$(worker_of 3 1)"
@@ -23,8 +21,7 @@ wait_round 3 4
 measured "all four killed at once: $(took_to 3) ms"
 same '2 ' "$(values restarts 3)" restarts
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 same 3 "$(newest_round)" rounds
 none_overlap
 nothing_left

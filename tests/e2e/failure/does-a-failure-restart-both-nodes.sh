@@ -4,10 +4,8 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=2 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=2 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" hold
 wait_round 1 4
 began=$(now_ms)
 kill -KILL "$(worker_of 3 1)"
@@ -21,8 +19,7 @@ same '2 ' "$(values restarts 3)" 'restart count'
 same "$(ranks_on a 1)" "$(ranks_on a 3)" 'ranks of a'
 pid=$(worker_of 1 3)
 kill -QUIT "$pid"
-ends_with 131 a
-ends_with 131 b
+all_end 131 a b
 for name in a b; do
     has "rank 1 on $(hostname) (local rank 1, pid $pid): signal 3 (SIGQUIT)" \
         $name.err

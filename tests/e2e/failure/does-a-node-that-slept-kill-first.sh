@@ -26,6 +26,5 @@ eventually 30 has_lines 1 '^round=[2-9] .* groups=2 .* node=b ' started ||
     fail 'the node does not come back'
 lines 0 '^round=.* restarts=[1-9]' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 nothing_left

@@ -32,8 +32,7 @@ echo '0 -86400' >clocks
 kill_worker "$(sed -n 's/.* rank=\([01]\) .* node=b .*/\1/p' started)" 1
 wait_round 2 2
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 wall=$(tr , "\n" <report.json |
     sed -n 's/.*"wall_s":[[:space:]]*\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
 [ "${wall:-99999}" -lt 30 ] || fail "the run took ${wall:-no} s by the report"

@@ -15,7 +15,7 @@ chmod +x firm
 port=$(free_port)
 for name in a b; do
     node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
-        --shutdown_timeout=1.5 --rdzv_endpoint="127.0.0.1:$port" ./firm
+        --failure_grace=1.5 --rdzv_endpoint="127.0.0.1:$port" ./firm
     wait_listener "$port"
 done
 wait_round 1 4
@@ -26,7 +26,7 @@ kill_worker 3 1
 eventually 30 is_gone "$stubborn" || fail 'the stubborn worker lives on'
 gone=$(took)
 wait_round 2 4
-measured "--shutdown_timeout=1.5: it was dead after $gone ms, all ran again" \
+measured "--failure_grace=1.5: it was dead after $gone ms, all ran again" \
     "after $(took_to 2) ms"
 [ "$gone" -ge 1400 ] || fail 'it did not have its time'
 in_time 500 $(($(took_to 2) - gone)) 'the round after its death'
@@ -35,6 +35,5 @@ first=$(sed -n 's/^round=2 .* at=//p' started | sort -n | head -n 1)
 none_overlap
 same '1 ' "$(values restarts 2)" restarts
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 nothing_left

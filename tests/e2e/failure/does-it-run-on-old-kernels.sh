@@ -111,6 +111,8 @@ for error in ENOSYS EPERM; do
 done
 on_kernel ENOSYS:waitid_pidfd # Linux 5.3
 restarts
+on_kernel ENOSYS:futex_waitv # Linux 5.16
+restarts
 
 # The worker is in the cgroup of the launch, where there is one.
 group()
@@ -172,7 +174,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$DDPRUN" --redirects=3 \
     restarts
     holds_memory no
     saves
-    for option in hang_timeout=1 beat_timeout=1 health_check=true; do
+    for option in hang_timeout=1 hang_timeout=auto health_check=true; do
         launch 78 --$option true
         has "^ddprun: --${option%=*} cannot work here: .*memfd_create" it.err
         has_not 'joined' it.err

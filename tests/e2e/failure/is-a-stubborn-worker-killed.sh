@@ -1,9 +1,9 @@
 #!/bin/sh
-# Is a worker that ignores SIGTERM killed after --shutdown_timeout, and one that
-# obeys not kept waiting?
+# Is a worker that ignores SIGTERM killed after its grace, and one that obeys not
+# kept waiting?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
-node it --nproc_per_node=3 --shutdown_timeout=1 --max_restarts=1 sh -c '
+node it --nproc_per_node=3 --failure_grace=1 --max_restarts=1 sh -c '
     [ "$RANK" != 0 ] || exec "$0" hold
     [ "$RANK" != 1 ] || exec "$0" report
     exec "$0" stubborn' "$WORKER"

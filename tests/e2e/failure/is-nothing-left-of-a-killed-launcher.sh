@@ -14,18 +14,6 @@ start_family()
     eventually 30 sleepers 10 || fail 'the families are not complete'
 }
 
-# sleepers COUNT: so many of ours sleep; five belong to each worker.
-sleepers()
-{
-    count=0
-    for pid in $(marked); do
-        case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
-        'sleep 300 ') count=$((count + 1)) ;;
-        esac
-    done
-    [ $count -eq "$1" ]
-}
-
 start_family
 began=$(now_ms)
 kill -KILL "$(pid_of it)"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # --failure_grace when something else comes meanwhile, or is set beside it: is it
 # 0, longer than --shutdown_timeout, cut short by a second Ctrl-C, not extended by
-# SIGTERM, the same on a node that lost another, and no wait for those that end?
+# SIGTERM, the same on a node that lost another, half a second on all nodes for a
+# worker that a signal killed, and no wait for those that end?
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -76,11 +77,9 @@ lines 2 '^term ' terms
 rm started terms
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=1:2 --nproc_per_node=2 --failure_grace=1 \
-        --rdzv_conf=is_host=0 --rdzv_endpoint="127.0.0.1:$port" \
-        "$WORKER" slow 10
-done
+nodes "a b" --nnodes=1:2 --nproc_per_node=2 --failure_grace=1 \
+    --rdzv_conf=is_host=0 --rdzv_endpoint="127.0.0.1:$port" \
+    "$WORKER" slow 10
 wait_round 1 4
 for rank in 0 1 2 3; do
     eventually 30 grep -q '^SigCgt:.*[4-7c-f]...$' \
@@ -96,3 +95,23 @@ has '2 workers, after 1 s (--failure_grace)' a.err
 kill -KILL "$(worker_of 0 2)"
 ends_with 137 a
 nothing_left a
+
+# A signal kills a worker of another node, for which these most likely wait.
+rm started terms
+nodes "x y" --nnodes=2 --nproc_per_node=1 --rdzv_id=death --max_restarts=1 \
+    --rdzv_conf=is_host=0 --rdzv_endpoint="127.0.0.1:$port" \
+    "$WORKER" slow 10
+wait_round 1 2
+for rank in 0 1; do
+    eventually 30 grep -q '^SigCgt:.*[4-7c-f]...$' \
+        "/proc/$(worker_of $rank 1)/status"
+done
+began=$(now_ms)
+kill -KILL "$(worker_of 0 1)"
+wait_round 2 2
+took=$(took_to 2)
+[ "$took" -ge 450 ] || fail "the handler had only $took ms"
+in_time 2000 "$took" 'the round after a death on another node'
+cat x.err y.err >both.err
+has '1 worker, after 0.5 s (--failure_grace)' both.err
+kill -INT "$(pid_of x)" "$(pid_of y)"

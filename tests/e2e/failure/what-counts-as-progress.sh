@@ -24,10 +24,10 @@ echo 1 >"$DDP_PROGRESS_FILE"
 exec sleep 30
 PRINTS
 chmod +x writes spins beats_once
-launch 0 --nproc_per_node=2 --hang_timeout=1.5 --beat_timeout=1.5 ./writes
+launch 0 --nproc_per_node=2 --hang_timeout=1.5,1.5 ./writes
 launch 82 --hang_timeout=1.5 ./spins 30 # until its stacks are taken
-launch 82 --beat_timeout=1.5 ./beats_once
-has 'no beat for [1-9][.0-9]* s (--beat_timeout=1.5), its last beat was of step 1' it.err
+launch 82 --hang_timeout=0,1.5 ./beats_once
+has 'no beat for [1-9][.0-9]* s (--hang_timeout=0,1.5), its last beat was of step 1' it.err
 cat >prints <<'PRINTS'
 #!/bin/sh
 i=0
@@ -43,7 +43,7 @@ launch 0 --hang_timeout=1.5 ./prints 1
 launch 82 --hang_timeout=1.5 --stdout=inherit ./prints 1 150 # not ours to see
 launch 0 --hang_timeout=1.5 -t 1 ./prints 1
 launch 0 --hang_timeout=1.5 -r 1 ./prints 1
-launch 0 --beat_timeout=1.5 sleep 2.4 # it never beat
+launch 0 --hang_timeout=0,1.5 sleep 2.4 # it never beat
 nothing_left
 # Time in which all are stopped is nobody's silence.
 node it --hang_timeout=3 sleep 5

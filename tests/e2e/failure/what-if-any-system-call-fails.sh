@@ -82,7 +82,7 @@ janitor:fork:*         71 cannot start the agent: .
 guard:mmap:*           71 cannot share memory with the agent: .
 guard:socketpair:*     71 cannot make a socket for the agent: .
 guard:signalfd:*       71 cannot make a signalfd .*: .
-agent:epoll_create1:*  71 cannot start an event loop
+agent:epoll_create1:*  71 cannot \(start an event loop\|watch the workers: .\)
 agent:eventfd:*        71 cannot start an event loop
 agent:pipe2:*          71 cannot \(start an event loop\|watch the workers: .\|make a pipe for the workers: .\)
 agent:pipe2:*          71 the kernel refuses the event loop what it needs: .

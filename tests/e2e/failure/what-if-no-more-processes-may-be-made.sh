@@ -25,7 +25,6 @@ node a --nnodes=2 --nproc_per_node=1 --max_restarts=1 \
 wait_listener "$port"
 launch_limited it --nnodes=2 --nproc_per_node=40 --max_restarts=1 \
     --rdzv_endpoint="127.0.0.1:$port" sleep 300
-ends_with 71 it
-ends_with 71 a
+all_end 71 it a
 has 'Resource temporarily unavailable\|resource temporarily unavailable' it.err
 nothing_left

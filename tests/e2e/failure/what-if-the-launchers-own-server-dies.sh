@@ -25,6 +25,5 @@ kill -KILL "$(worker_of 1 1)"
 wait_lines 8 '^round=' started
 lines 4 '^round=[2-9].* restarts=1 ' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 nothing_left

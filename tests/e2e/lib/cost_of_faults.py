@@ -24,7 +24,7 @@ NO_FAULT_MS = 2000  # what the machine may do without any
 # Kind: milliseconds that it may cost, and steps besides those of a beat.
 RESTART = 2000
 # A cable is cut for 2.2 s at most. TCP sends again after 0.2, 0.6, 1.4, 3 and 6.2 s,
-# so the workers go on after 1.5 or 3 s; and --beat_timeout=3 of the scenario may be
+# so the workers go on after 1.5 or 3 s; and --hang_timeout=0,3 of the scenario may be
 # faster, take their stacks and start all again. No lease is waited for.
 CABLE = 10000
 LIMITS = {
@@ -58,7 +58,7 @@ guess = steps / whole_ms * BEAT_MS
 # For how long after a fault the training may stop because of it: at once, but for
 # those that show later.
 LATER_MS = {"freeze": 3500, "leave": 3000, "daemon": 2500,
-            # The outage, --beat_timeout, and the stacks of who hangs.
+            # The outage, --hang_timeout, and the stacks of who hangs.
             "host-cut": 8000, "cut": 8000, "mute": 8000, "deafen": 8000, "lose": 8000}
 
 # Losses: (begin, end, milliseconds, steps).

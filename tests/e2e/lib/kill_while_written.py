@@ -5,6 +5,7 @@ file is left, always.
 usage: kill_while_written.py SECONDS FOLDER... -- WRITER... -- PID...
 Prints how long it waited; status 1: nobody wrote."""
 import contextlib
+import glob
 import os
 import signal
 import sys
@@ -17,11 +18,7 @@ writers, pids = ([int(pid) for pid in part.split()] for part in words[1:])
 
 
 def writes(folder):
-    try:
-        return any(name.startswith("step-") and ".tmp." in name
-                   for name in os.listdir(folder))
-    except FileNotFoundError:
-        return False
+    return bool(glob.glob(f"{folder}/step-*/shard-*.tmp.*"))
 
 
 def state(pid, thread):

@@ -290,6 +290,16 @@ node()
     background "$_name" "$DDPRUN" "$@"
 }
 
+# nodes "NAME..." [OPTION...] PROGRAM...: a launcher of each name.
+nodes()
+{
+    _names=$1
+    shift
+    for _each in $_names; do
+        node "$_each" "$@"
+    done
+}
+
 # make_token FILE: a new one, which only its owner may read.
 make_token()
 {
@@ -322,6 +332,19 @@ pid_of()
     eval "echo \$pid_$1"
 }
 
+# sleepers COUNT: so many of ours sleep, five for each worker that is told
+# `family`.
+sleepers()
+{
+    _count=0
+    for _pid in $(marked); do
+        case $(tr '\0' ' ' <"/proc/$_pid/cmdline" 2>/dev/null) in
+        'sleep 300 ') _count=$((_count + 1)) ;;
+        esac
+    done
+    [ $_count -eq "$1" ]
+}
+
 # end_of NAME [SECONDS]: waits for it; its exit status is in STATUS.
 end_of()
 {
@@ -336,6 +359,16 @@ ends_with()
 {
     end_of "$2" "${3:-30}"
     [ "$STATUS" -eq "$1" ] || fail "$2 ended with $STATUS, not with $1"
+}
+
+# all_end STATUS NAME...
+all_end()
+{
+    _ends=$1
+    shift
+    for _one in "$@"; do
+        ends_with "$_ends" "$_one"
+    done
 }
 
 # launch STATUS [OPTION...] PROGRAM...: a launcher in front, as node `it`.
@@ -530,6 +563,16 @@ node_on()
     _machine=$1 _name=$2
     shift 2
     background_on "$_machine" "$_name" "$DDPRUN" "$@"
+}
+
+# nodes_on "NAME..." [OPTION...] PROGRAM...: one on each machine, with its name.
+nodes_on()
+{
+    _names=$1
+    shift
+    for _each in $_names; do
+        node_on "$_each" "$_each" "$@"
+    done
 }
 
 # daemon_on MACHINE NAME PORT [OPTION...]: a rendezvous daemon there.

@@ -37,7 +37,7 @@ bring()
     [ ! -f "$1.out" ] || cat "$1.out" "$1.err" >>before.log
     # shellcheck disable=SC2086 # words
     node_on "$1" "$1" $options --max_restarts=1000000 --shutdown_timeout=2 \
-        --beat_timeout=3 --rdzv_id="$run" --rdzv_endpoint="$endpoint" \
+        --hang_timeout=0,3 --rdzv_id="$run" --rdzv_endpoint="$endpoint" \
         --rdzv_conf=heartbeat_timeout=1,reconnect_timeout=10 \
         --events="$E2E_DIR/events-$run-$1" --report="$E2E_DIR/report-$run-$1" \
         ./train "$epochs" 20 $MODEL --save_steps=100 \

@@ -66,7 +66,7 @@ def join(port, agent, **more):
 
 
 def claim_end(port, instance, term=0):
-    promised = {"epoch": term, "epoch_id": "f" * 16} if term else {}
+    promised = {"term": f"{term}.{'f' * 16}"} if term else {}
     p = join(port, 9, instance=instance, round=1, ended=1, **promised)
     is_waiting = False
     try:
@@ -105,7 +105,7 @@ def come(port, leaves):
             print("told", m["instance"])
             if not leaves:
                 break
-            p.say(kind="leave", all=1, signal=15)
+            p.say(kind="leave", what=1, signal=15)
         m = p.hear()
 
 

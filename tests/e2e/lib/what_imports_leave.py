@@ -17,7 +17,7 @@ import standbys  # noqa: E402
 
 # What launcher/worker/env gives each round anew, and what each process has anew.
 PLACES = "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_ERROR_FILE DDP_ROUND MASTER_PORT"
-PLACES += " DDP_PROGRESS_FILE DDP_STOP_FILE DDP_SNAPSHOT_MEMORY"
+PLACES += " DDP_ROUND_KEY DDP_PROGRESS_FILE DDP_STOP_FILE DDP_SNAPSHOT_MEMORY"
 PLAIN = (bool, int, str, bytes, type(None))
 
 

@@ -12,8 +12,7 @@ for host in $hosts; do
     port=$(free_port)
     node a --nnodes=2 --rdzv_endpoint="$host:$port" sh -c "$ask"
     node b --nnodes=2 --rdzv_endpoint="$host:$port" sh -c "$ask"
-    ends_with 0 a
-    ends_with 0 b
+    all_end 0 a b
     has 'store ok' a.out
     has 'store ok' b.out
 done

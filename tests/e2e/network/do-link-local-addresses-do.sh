@@ -1,7 +1,8 @@
 #!/bin/sh
 # Two machines that have link-local IPv6 addresses only, at interfaces with
 # different names: what one calls fe80::1%eth0 is fe80::1%lan0 to the other. Do
-# their workers get a MASTER_ADDR that each of them can reach?
+# their workers get a MASTER_ADDR that each of them can reach, and may they use the
+# store there that only nodes of the job may use?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 [ -n "$(cat /proc/net/if_inet6 2>/dev/null)" ] || skip 'no IPv6 here'
@@ -21,12 +22,12 @@ done
 for machine in other host; do
     [ $machine = host ] && card=eth0 || card=lan0
     node_on $machine $machine --nnodes=2 --nproc_per_node=2 \
+        --worker_store_allow=nodes \
         --rdzv_endpoint="[fe80::1%$card]:29500" "$WORKER" become sh -c '
         exec python3 "$0" "${MASTER_ADDR}" "$MASTER_PORT" "$RANK"' \
         "$E2E_LIB/tcpstore.py"
 done
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other
 lines 2 'store ok' host.out
 lines 2 'store ok' other.out
 lines 2 'master=fe80::[12]%eth0:.*' started

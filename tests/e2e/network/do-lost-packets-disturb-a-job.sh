@@ -9,10 +9,8 @@ need_tools nft
 careful_worker
 network host other
 lose other 13
-for machine in host other; do
-    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
-        --max_restarts=1 --rdzv_endpoint=host:29500 ./careful
-done
+nodes_on "host other" --nnodes=1:2 --nproc_per_node=2 \
+    --max_restarts=1 --rdzv_endpoint=host:29500 ./careful
 wait_world 4 0 30
 # Leases of 5 s: two of them.
 sleep 10.5

@@ -92,6 +92,4 @@ same '1 ' "$(values restarts "$ROUND")" restarts
 none_overlap
 has_not 'sealed' few.err
 open_gate
-for name in a b c; do
-    ends_with 0 $name
-done
+all_end 0 a b c

@@ -43,8 +43,7 @@ for way in open token; do
     wait_world 4 "$second"
     none_overlap
     open_gate
-    ends_with 0 host
-    ends_with 0 other
+    all_end 0 host other
     close_gate
     nothing_left
 done

@@ -14,11 +14,9 @@ reset_by()
     wait_lines $((before + 1)) 'connected to the rendezvous again' other.err
 }
 
-for machine in host other; do
-    node_on $machine $machine --nnodes=1:2 --max_restarts=1 \
-        --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
-        "$WORKER" gate
-done
+nodes_on "host other" --nnodes=1:2 --max_restarts=1 \
+    --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
+    "$WORKER" gate
 wait_round 1 2
 # A beat that comes is answered so: the node sees a reset, the server nothing.
 # It may come back at another port of the server's.
@@ -34,5 +32,4 @@ done
 kill -KILL "$(workers_on other 1)"
 wait_round 2 2
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other

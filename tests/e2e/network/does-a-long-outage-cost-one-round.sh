@@ -12,10 +12,8 @@ careful_worker
 names='a b c d'
 # shellcheck disable=SC2086 # words
 network $names
-for name in $names; do
-    node_on $name $name --nnodes=1:4 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
-done
+nodes_on "$names" --nnodes=1:4 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
 wait_world 4
 for seconds in 4 12; do
     before=$ROUND

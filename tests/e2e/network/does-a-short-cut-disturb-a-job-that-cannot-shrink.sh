@@ -5,11 +5,9 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 network host other
-for machine in host other; do
-    node_on $machine $machine --nnodes=2 --nproc_per_node=2 --max_restarts=0 \
-        --rdzv_endpoint=host:29500 \
-        --rdzv_conf=heartbeat_timeout=3,reconnect_timeout=20 "$WORKER" gate
-done
+nodes_on "host other" --nnodes=2 --nproc_per_node=2 --max_restarts=0 \
+    --rdzv_endpoint=host:29500 \
+    --rdzv_conf=heartbeat_timeout=3,reconnect_timeout=20 "$WORKER" gate
 wait_round 1 4
 cut_off other
 sleep 0.7
@@ -22,5 +20,4 @@ heal other
 wait_round 2 4
 same '0 ' "$(values restarts 2)" restarts
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other

@@ -5,10 +5,8 @@
 
 command -v ss >/dev/null || skip 'needs ss'
 network host other
-for machine in host other; do
-    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
-        --rdzv_endpoint=host:29500 "$WORKER" gate
-done
+nodes_on "host other" --nnodes=1:2 --nproc_per_node=2 \
+    --rdzv_endpoint=host:29500 "$WORKER" gate
 wait_round 1 4
 
 # The last beat went out so long ago; the next one comes half a second after it.
@@ -29,5 +27,4 @@ for machine in host other; do
     has_not 'are killed' $machine.err
 done
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other

@@ -4,11 +4,9 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 network host other third
-for machine in host other; do
-    node_on $machine $machine --nnodes=2 --nproc_per_node=1 \
-        --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
-        "$WORKER" gate
-done
+nodes_on "host other" --nnodes=2 --nproc_per_node=1 \
+    --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
+    "$WORKER" gate
 wait_round 1 2
 node_on third third --nnodes=2 --nproc_per_node=1 \
     --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 "$WORKER" gate
@@ -30,7 +28,5 @@ eventually 30 has_lines 1 'connected to the rendezvous again' other.err ||
     fail 'the lost node does not come back'
 same 4 "$(grep -c '^round=' started)" 'workers in all'
 open_gate
-ends_with 0 host
-ends_with 0 third
-ends_with 0 other
+all_end 0 host third other
 nothing_left

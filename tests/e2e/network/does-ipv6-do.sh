@@ -22,8 +22,7 @@ for endpoint in host '[fd77::1]:29500' 'host:29600'; do
             exec python3 "$0" "$MASTER_ADDR" "$MASTER_PORT" "$RANK"' \
             "$E2E_LIB/tcpstore.py"
     done
-    ends_with 0 host
-    ends_with 0 other
+    all_end 0 host other
         lines 2 'store ok' host.out
     lines 2 'store ok' other.out
     case $(values master 1) in

@@ -30,8 +30,7 @@ done
 wait_round 2 2
 same 'host:29500 ' "$(values master 2)" MASTER
 open_gate
-ends_with 0 n0
-ends_with 0 n1
+all_end 0 n0 n1
 lines 2 'round=1' stores
 lines 2 'round=2' stores
 nothing_left

@@ -12,11 +12,9 @@ network server a b c d
 daemon_on server rdzv 29500
 for host in server a; do
     : >started
-    for name in a b c d; do
-        node_on $name $name --rdzv_id=$host --nnodes=2:4 --max_restarts=1 \
-            --scale_interval=0 --rdzv_endpoint=$host:29500 \
-            --rdzv_conf=heartbeat_timeout=1 ./careful
-    done
+    nodes_on "a b c d" --rdzv_id=$host --nnodes=2:4 --max_restarts=1 \
+        --scale_interval=0 --rdzv_endpoint=$host:29500 \
+        --rdzv_conf=heartbeat_timeout=1 ./careful
     wait_world 4
     first=$ROUND
     same 1 "$first" 'first round'

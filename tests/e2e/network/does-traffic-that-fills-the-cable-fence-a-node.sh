@@ -50,10 +50,8 @@ flood host take take
 flood other take take
 wait_for taking host_take.out
 wait_for taking other_take.out
-for machine in host other; do
-    node_on $machine $machine --nnodes=1:2 --max_restarts=1 \
-        --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
-done
+nodes_on "host other" --nnodes=1:2 --max_restarts=1 \
+    --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
 wait_world 2
 flood host pour 10.77.0.2
 flood other pour 10.77.0.1

@@ -10,12 +10,10 @@ need_tools nft
 network a b c
 start()
 {
-    for name in a b c; do
-        node_on $name $name --rdzv_id="$1" --nnodes=2:3 --max_restarts=1 \
-            --rdzv_endpoint=a:29500 \
-            --rdzv_conf=heartbeat_timeout=2,last_call_timeout=1 "$WORKER" "$2" \
-            1 7
-    done
+    nodes_on "a b c" --rdzv_id="$1" --nnodes=2:3 --max_restarts=1 \
+        --rdzv_endpoint=a:29500 \
+        --rdzv_conf=heartbeat_timeout=2,last_call_timeout=1 "$WORKER" "$2" \
+        1 7
 }
 
 start open gate

@@ -8,10 +8,8 @@
 
 careful_worker
 network a b c d e
-for name in a b c d e; do
-    node_on $name $name --nnodes=3:5 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=1 ./careful
-done
+nodes_on "a b c d e" --nnodes=3:5 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=1 ./careful
 wait_world 5
 for name in c a c; do
     before=$ROUND

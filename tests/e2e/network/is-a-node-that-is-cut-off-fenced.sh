@@ -6,11 +6,9 @@
 
 careful_worker
 network host other
-for machine in host other; do
-    node_on $machine $machine --nnodes=1:2 --nproc_per_node=2 \
-        --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
-        ./careful
-done
+nodes_on "host other" --nnodes=1:2 --nproc_per_node=2 \
+    --rdzv_endpoint=host:29500 --rdzv_conf=heartbeat_timeout=1 \
+    ./careful
 wait_round 1 4
 began=$(now_ms)
 cut_off other
@@ -36,6 +34,5 @@ same '4 ' "$(values world 3)" 'world size after the healing'
 same '0 ' "$(values restarts 3)" restarts
 same '01' "$(ranks_on host 3)" 'ranks of the survivor'
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other
 nothing_left

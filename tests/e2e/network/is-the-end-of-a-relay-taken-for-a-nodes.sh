@@ -77,5 +77,4 @@ start_relay
 wait_world 2 "$ROUND" 30
 none_overlap
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

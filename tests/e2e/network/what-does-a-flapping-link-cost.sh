@@ -9,10 +9,8 @@
 careful_worker
 network server a b c
 daemon_on server d 29500
-for name in a b c; do
-    node_on $name $name --nnodes=2:3 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
-done
+nodes_on "a b c" --nnodes=2:3 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
 wait_world 3
 for turn in 1 2 3 4; do
     cut_off c

@@ -7,10 +7,8 @@ network host other third
 { grep -v ' host$' hosts && echo '127.0.1.1 host'; } >hosts.host
 for order in 'host other third' 'third other host'; do
     : >started
-    for machine in $order; do
-        node_on $machine $machine --nnodes=3 --nproc_per_node=2 \
-            --rdzv_endpoint=host:29500 --max_restarts=1 "$WORKER" hold
-    done
+    nodes_on "$order" --nnodes=3 --nproc_per_node=2 \
+        --rdzv_endpoint=host:29500 --max_restarts=1 "$WORKER" hold
     wait_round 1 6
     case $(values master 1) in
     10.77.0.[123]:*\ ) ;;

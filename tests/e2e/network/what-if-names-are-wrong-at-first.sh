@@ -11,10 +11,7 @@ no_name_server
 names host '10.77.0.1 host'
 names blind
 names fooled '10.77.0.99 host'
-for machine in host blind fooled; do
-    node_on $machine $machine --nnodes=3 --rdzv_endpoint=host:29500 \
-        "$WORKER" gate
-done
+nodes_on "host blind fooled" --nnodes=3 --rdzv_endpoint=host:29500 "$WORKER" gate
 wait_for "the name 'host' does not resolve here" blind.err 30
 wait_for 'at host port 29500: no .* that the name resolves to it' fooled.err 30
 lines 0 '^round=' started

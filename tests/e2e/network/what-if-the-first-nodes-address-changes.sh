@@ -29,5 +29,4 @@ case $(values master 2) in
 *) fail "the master is $(values master 2)" ;;
 esac
 open_gate
-ends_with 0 first
-ends_with 0 second
+all_end 0 first second

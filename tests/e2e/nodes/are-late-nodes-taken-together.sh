@@ -30,7 +30,5 @@ lines 4 '^round=3 .*world=4' started
 lines 0 '^round=4 ' started
 same '0 ' "$(values restarts 3)" restarts
 kill -INT "$(pid_of a)"
-for name in a b c d; do
-    ends_with 130 $name
-done
+all_end 130 a b c d
 nothing_left

@@ -21,6 +21,7 @@ wait_for 'joined' it.err
 kill -STOP "$(agent_of it)"
 kill -INT "$(pid_of it)"
 kill -TERM "$(pid_of it)"
+sleep 0.3 # until both signals are passed on to the agent
 kill -CONT "$(agent_of it)"
 ends_with 130 it 30
 has 'a second signal (SIGTERM): leaving now$' it.err

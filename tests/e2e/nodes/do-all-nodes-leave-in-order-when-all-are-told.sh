@@ -13,10 +13,8 @@ POLITE
 chmod +x polite
 port=$(free_port)
 daemon d "$port"
-for name in a b c e; do
-    node $name --nnodes=1:4 --nproc_per_node=2 --max_restarts=3 \
-        --shutdown_timeout=3 --rdzv_endpoint="127.0.0.1:$port" ./polite
-done
+nodes "a b c e" --nnodes=1:4 --nproc_per_node=2 --max_restarts=3 \
+    --shutdown_timeout=3 --rdzv_endpoint="127.0.0.1:$port" ./polite
 wait_round 1 8
 eventually 30 grep -q '^SigIgn:.*[4-7c-f]...$' "/proc/$(worker_of 5 1)/status"
 slow=$(sed -n 's/^round=1 rank=5 .* node=\([a-z]\) .*/\1/p' started)

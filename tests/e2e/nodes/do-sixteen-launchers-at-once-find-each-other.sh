@@ -6,10 +6,8 @@
 port=$(free_port)
 began=$(now_ms)
 names=$(seq -f 'n%g' 1 16)
-for name in $names; do
-    node "$name" --nnodes=16 --nproc_per_node=2 --max_restarts=1 \
-        --rdzv_endpoint="localhost:$port" "$WORKER" gate
-done
+nodes "$names" --nnodes=16 --nproc_per_node=2 --max_restarts=1 \
+    --rdzv_endpoint="localhost:$port" "$WORKER" gate
 wait_round 1 32 30
 measured "16 launchers started, all 32 workers run: $(took_to 1) ms"
 same "$(seq 0 31)" \
@@ -20,7 +18,6 @@ kill -KILL "$(worker_of 17 1)"
 wait_round 2 32
 measured "worker killed, 32 on 16 nodes run again: $(took_to 2) ms"
 open_gate
-for name in $names; do
-    ends_with 0 "$name"
-done
+# shellcheck disable=SC2086 # words
+all_end 0 $names
 nothing_left

@@ -3,6 +3,7 @@
 # the daemon die, five cables are cut at once, and all come back: does each
 # world have whom it should, with the charges that it should, and does it end?
 # limit: 120
+# long: half a minute of both cores
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 

@@ -20,7 +20,6 @@ esac
 lines 4 '^round=1 rank=[0-3] world=8 group=0 groups=2 local=[0-3] ' started
 lines 4 '^round=1 rank=[4-7] world=8 group=1 groups=2 local=[0-3] ' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 has_not 'failed' a.err
 nothing_left

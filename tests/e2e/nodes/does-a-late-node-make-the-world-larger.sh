@@ -30,6 +30,5 @@ wait_round 3 4
 measured "a node killed, its spare runs: $(took_to 3) ms"
 same '23' "$(ranks_on c 3)" 'ranks of the spare'
 kill -INT "$(pid_of a)"
-ends_with 130 a
-ends_with 130 c
+all_end 130 a c
 nothing_left

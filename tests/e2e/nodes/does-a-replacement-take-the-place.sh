@@ -26,5 +26,4 @@ same "$(ranks_on a 1)" "$(ranks_on a 2)" 'ranks of the survivor'
 same "$(ranks_on b 1)" "$(ranks_on c 2)" 'ranks of the replacement'
 same '0 ' "$(values restarts 2)" 'restarts'
 open_gate
-ends_with 0 a
-ends_with 0 c
+all_end 0 a c

@@ -39,8 +39,7 @@ for name in a b c; do
 done
 ends_with 81 a
 has 'this node is not fit: GPU 3 is lost' a.err
-ends_with 0 b
-ends_with 0 c
+all_end 0 b c
 lines 2 '^round=2' attempts
 lines 0 '^round=2.*node=a' attempts
 kill "$(pid_of d)"

@@ -19,10 +19,7 @@ PATH=$E2E_DIR/path:$PATH
 DDPRUN=ddprun
 for order in 'host other' 'other host'; do
     : >started
-    for machine in $order; do
-        node_on $machine $machine \
-            --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=host:29500 prog
-    done
+    nodes_on "$order" --nnodes=2 --nproc_per_node=4 --rdzv_endpoint=host:29500 prog
     wait_round 1 8
     same '8 ' "$(values world 1)" 'world size'
     case $(values master 1) in
@@ -30,8 +27,7 @@ for order in 'host other' 'other host'; do
     *) fail "MASTER_ADDR and MASTER_PORT are $(values master 1)" ;;
     esac
     open_gate
-    ends_with 0 host
-    ends_with 0 other
+    all_end 0 host other
     close_gate
 done
 nothing_left

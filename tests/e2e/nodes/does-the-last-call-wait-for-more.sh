@@ -10,17 +10,14 @@ sealed_after_a_second()
     : >started
     port=$(free_port)
     began=$(now_ms)
-    for name in a b; do
-        node $name --nnodes=1:3 --rdzv_endpoint="127.0.0.1:$port" \
-            --rdzv_conf=last_call_timeout="$1",heartbeat_timeout="$2" "$WORKER" gate
-    done
+    nodes "a b" --nnodes=1:3 --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_conf=last_call_timeout="$1",heartbeat_timeout="$2" "$WORKER" gate
     wait_round 1 2
     took=$(took_to 1)
     [ $took -ge 900 ] || fail "sealed after $took ms, with $1 and $2 s"
     in_time 1500 "$took" 'the round'
     open_gate
-    ends_with 0 a
-    ends_with 0 b
+    all_end 0 a b
 }
 sealed_after_a_second 1 0.5
 sealed_after_a_second 0 1

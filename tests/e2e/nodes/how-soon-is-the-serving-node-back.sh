@@ -25,5 +25,4 @@ measured "the serving node's launcher started again: the next round runs after" 
 in_time 5000 "$(took_to 2)" 'the round with the node that serves'
 same '0 ' "$(values restarts 2)" restarts
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other

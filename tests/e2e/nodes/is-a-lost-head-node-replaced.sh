@@ -18,10 +18,8 @@ FIRST
 chmod +x first
 network server a b c
 daemon_on server d 29500
-for name in a b c; do
-    node_on $name $name --nnodes=1:3 --max_restarts=1 \
-        --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=1 ./first
-done
+nodes_on "a b c" --nnodes=1:3 --max_restarts=1 \
+    --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=1 ./first
 wait_world 3
 head_of() { sed -n "s/^round=$1 rank=0 .* node=\([a-z]\) .*/\1/p" started; }
 head=$(head_of 1) addresses=$(values master 1)

@@ -27,8 +27,7 @@ wait_for 'was refused: it was started with --max_restarts=7' a.err
 node b --nnodes=2 --rdzv_endpoint="$at" "$WORKER" gate
 wait_round 1 2
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 lines 1 'was refused' a.err
 has_not 'was refused' b.err
 nothing_left

@@ -53,13 +53,11 @@ kill -INT "$(pid_of b)"
 wait_for 'signal 2 (SIGINT)' b.err
 set -- --nnodes=1:2 --rdzv_endpoint="localhost:$port" "$WORKER" gate
 node c "$@"
-ends_with 130 a
-ends_with 130 b
+all_end 130 a b
 node d "$@"
 wait_lines 4 '^round=1 .* world=2 ' started
 open_gate
-ends_with 0 c
-ends_with 0 d
+all_end 0 c d
 
 # Two jobs on one machine, and neither said anything.
 close_gate
@@ -69,6 +67,5 @@ node b --nproc_per_node=2 --master_addr=127.0.0.1 "$WORKER" gate
 wait_lines 4 ' world=2 ' started
 same 2 "$(values master 1 | wc -w)" stores
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 nothing_left

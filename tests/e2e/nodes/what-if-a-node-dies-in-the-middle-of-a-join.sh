@@ -14,11 +14,9 @@ daemon_on server d 29500
 come()
 {
     : >started
-    for name in a b c; do
-        node_on $name $name --rdzv_id="$1" --nnodes=2:4 --max_restarts=1 \
-            --scale_interval=0 --rdzv_endpoint=server:29500 \
-            --rdzv_conf="heartbeat_timeout=1,last_call_timeout=$2" ./careful
-    done
+    nodes_on "a b c" --rdzv_id="$1" --nnodes=2:4 --max_restarts=1 \
+        --scale_interval=0 --rdzv_endpoint=server:29500 \
+        --rdzv_conf="heartbeat_timeout=1,last_call_timeout=$2" ./careful
     wait_for "run $1 .*, 3 of 2..4" d.err
 }
 
@@ -28,8 +26,7 @@ wait_world 2
 same '2 ' "$(values world 1)" 'world size without the one that was killed'
 same '0 ' "$(values restarts 1)" restarts
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 end_of c
 close_gate
 

@@ -4,10 +4,8 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 network east west
-for machine in east west; do
-    node_on $machine $machine --nnodes=3:4 --rdzv_endpoint=east:29500 \
-        --rdzv_conf=join_timeout=2 "$WORKER" hold
-done
+nodes_on "east west" --nnodes=3:4 --rdzv_endpoint=east:29500 \
+    --rdzv_conf=join_timeout=2 "$WORKER" hold
 for machine in east west; do
     ends_with 75 $machine
     has 'too few nodes joined in 2 s (2 of 3)' $machine.err
@@ -21,10 +19,8 @@ nothing_left
 
 # Both say localhost, and each waits on its own machine: is the cause told? And
 # nothing before the colon, where one node were enough: N worlds of one?
-for machine in east west; do
-    node_on $machine $machine --nnodes=2 --rdzv_endpoint=localhost:29500 \
-        --rdzv_conf=join_timeout=4 "$WORKER" hold
-done
+nodes_on "east west" --nnodes=2 --rdzv_endpoint=localhost:29500 \
+    --rdzv_conf=join_timeout=4 "$WORKER" hold
 for machine in east west; do
     ends_with 75 $machine
     has 'the endpoint is a loopback address, which no other machine can reach' $machine.err

@@ -85,8 +85,7 @@ wait_round 1 1
 node b "$@"
 wait_round 2 2
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 same 'round 1 --- ddprun: round 2 begins, TIME --- round 2' \
     "$(cat log4/*/attempt_0/0/stdout.log | grep -v '^round 2$' |
         sed "s/$(date -u +%Y)-[0-9-]*T[0-9:.]*Z/TIME/" |

@@ -18,5 +18,4 @@ if command -v python3 >/dev/null; then
         >store.out 2>&1 || fail "no store at $master: $(cat store.out)"
 fi
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

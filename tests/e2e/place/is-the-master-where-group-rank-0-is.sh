@@ -12,8 +12,7 @@ node_on host host --nnodes=2 --nproc_per_node=2 --node_rank=1 \
     --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 node_on other other --nnodes=2 --nproc_per_node=2 --node_rank=0 \
     --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other
 lines 2 'store ok' host.out
 case $(values master 1) in
 10.77.0.2:*\ ) ;;
@@ -24,8 +23,7 @@ node_on host host --nnodes=2 --node_rank=1 --rdzv_backend=c10d \
     --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
 node_on other other --nnodes=2 --node_rank=0 --local_addr=10.77.0.99 \
     --rdzv_backend=c10d --rdzv_endpoint=host:29500 "$WORKER" become sh -c "$ask"
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other
 case $(values master 1) in
 10.77.0.99:*\ ) ;;
 *) fail "the master is $(values master 1)" ;;

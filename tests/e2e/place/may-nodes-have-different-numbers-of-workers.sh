@@ -22,5 +22,4 @@ same 0123 "$(ranks_on first 1)" 'ranks of --node_rank=0'
 same 45 "$(ranks_on late 1)" 'ranks of --node_rank=1'
 same '6 ' "$(values world 1)" 'world size'
 open_gate
-ends_with 0 first
-ends_with 0 late
+all_end 0 first late

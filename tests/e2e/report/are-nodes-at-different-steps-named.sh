@@ -45,8 +45,7 @@ play()
         eventually 30 knows_step $round 1 "$2" || fail "round $round: no $2"
         : >second-$round
     done
-    ends_with 9 a
-    ends_with 9 b
+    all_end 9 a b
 }
 
 command -v python3 >/dev/null || skip 'needs python3'

@@ -31,8 +31,7 @@ kill -KILL "$pid"
 wait_round 2 2
 sleep 0.5 # and in this round
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 ctl 0 "127.0.0.1:$port" status --json
 mv ctl.out status
 

@@ -109,6 +109,7 @@ test_of()
     83) echo e2e/preflight/is-a-blocked-port-named.sh ;;
     84) echo e2e/daemon/can-a-run-be-ended.sh ;;
     85) echo e2e/daemon/does-a-crash-loop-outlive-the-daemon.sh ;;
+    86) echo e2e/failure/is-a-job-that-only-fails-told-not-to-be-submitted.sh ;;
     esac
 }
 sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
@@ -117,7 +118,7 @@ sed -n 's/^DDP_ERROR(\([A-Z]*\), *\([0-9]*\),.*/\2 \1/p' \
 while read -r status name; do
     lines 1 "^\\.It $status Ta " "$tests/../man/ddprun.1"
     file=$(test_of "$status")
-    grep -Eq "^ *(launch|ends_with|preflight|same|(asked|join) [^ ]*) $status( |\$)" \
+    grep -Eq "^ *(launch|ends_with|all_end|preflight|same|(asked|join) [^ ]*) $status( |\$)" \
         "$tests/${file:?no test ends with $status, $name}" ||
         fail "$file does not end with $status, $name"
 done <errors

@@ -52,11 +52,9 @@ PY
 # The same where the launcher is killed and the cable is not cut.
 ip -n "dpe$$-b" link set eth0 up
 rm -f broken ranks
-for machine in a b; do
-    node_on $machine $machine --nnodes=2 --max_restarts=3 \
-        --rdzv_endpoint=a:29501 --rdzv_conf=join_timeout=1 \
-        sh -c "$work"
-done
+nodes_on "a b" --nnodes=2 --max_restarts=3 \
+    --rdzv_endpoint=a:29501 --rdzv_conf=join_timeout=1 \
+    sh -c "$work"
 wait_lines 2 . ranks
 kill_both b
 ends_with 75 a 30

@@ -13,8 +13,7 @@ for name in a b; do
         [ "$RANK" = 3 ] && exec "$0" always 3 7
         exec "$0" hold' "$WORKER"
 done
-ends_with 7 a
-ends_with 7 b
+all_end 7 a b
 for name in a b; do
     has 'first failure   rank 3 .*: exit code 7' $name.err
     has 'rank 1 on .*: killed by ddprun, since it did not stop in time (SIGKILL)$' \

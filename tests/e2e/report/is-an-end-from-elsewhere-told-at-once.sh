@@ -8,10 +8,8 @@ port=$(free_port)
 daemon d "$port"
 run()
 {
-    for name in a b; do
-        node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-            --shutdown_timeout=5 "$WORKER" stubborn
-    done
+    nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
+        --shutdown_timeout=5 "$WORKER" stubborn
     wait_round 1 2
     # shellcheck disable=SC2013 # pids
     for pid in $(sed -n 's/.* pid=\([0-9]*\) .*/\1/p' started); do
@@ -27,8 +25,7 @@ for name in a b; do
     wait_for "$told" $name.err
     none_marked $name && fail "$name has ended before its line"
 done
-ends_with 84 a
-ends_with 84 b
+all_end 84 a b
 lines 1 'stopping the workers' a.err
 
 : >started
@@ -37,8 +34,7 @@ kill -INT "$(pid_of b)"
 wait_for "run 'none' ends: ended by signal 2 (SIGINT) on node .*; stopping the workers" \
     a.err
 none_marked a && fail 'a has ended before its line'
-ends_with 130 a
-ends_with 130 b
+all_end 130 a b
 has_not "run 'none' ends" b.err # it said so itself
 kill "$(pid_of d)"
 ends_with 0 d

@@ -33,8 +33,7 @@ eventually 30 tells_again || fail 'the steps that are done again are not told'
 curl -s "http://127.0.0.1:$port/metrics" >metrics
 ctl 0 "127.0.0.1:$port" top --once
 : >enough
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 has '^ddprun_run_goodput_ratio{run="none"} 0\.[0-9]*$' metrics
 has '^ddprun_run_seconds{run="none",part="ran"} [0-9.]*$' metrics
 has '^ddprun_run_step{run="none"} [0-9]*$' metrics

@@ -13,7 +13,7 @@ ddprun()
 {
     _node=$1
     shift
-    background "$_node" env PATH=/nowhere "$DDPRUN" --beat_timeout=1 "$@"
+    background "$_node" env PATH=/nowhere "$DDPRUN" --hang_timeout=0,1 "$@"
 }
 cat >train.sh <<END
 #!/bin/sh
@@ -30,11 +30,14 @@ for name in a b; do
 done
 ends_with 82 a 30
 ends_with 82 b 30
-said='no beat for .* (--beat_timeout=1), its last beat was of step 1; its stacks are in '
+said='no beat for .* (--hang_timeout=0,1), its last beat was of step 1; its stacks are in '
+# Those that wait for it sleep or wait, as each was found.
+others='ranks\{0,1\} [0-9][a-z0-9, ;]*'
 who='rank 2 did not come to all_reduce (number 7 of group default_pg); ranks 0, 1, 3 wait'
 for name in a b; do
-    has "^ddprun:   error  *$said.* on its node; $who" $name.err
-    stacks=$(sed -n "s/^ddprun:   error  *$said\(.*\) on its node; .*/\1/p" $name.err)
+    has 'first failure *rank 2 on .*: made no progress: it is away from its peers' $name.err
+    has "^ddprun:   error  *$others; $said.* on its node; $who" $name.err
+    stacks=$(sed -n "s/^ddprun:   error .*$said\(.*\) on its node; .*/\1/p" $name.err)
     [ -s "$stacks" ] || fail "no stacks in '$stacks'"
 done
 for rank in 0 1 2 3; do

@@ -38,6 +38,7 @@ else
     has '^ddprun:   |   File ".*stuck.py", line 5 in train_step' it.err
     shown='in collective'
 fi
+has "^ddprun:   |   (py-spy, .* is not installed: pip install 'ddprun.debug.')" it.err
 has 'Thread 1 ' it.err
 has_not 'auto-load\|libthread_db\|^ddprun:   | *$' it.err
 # Frames without addresses and arguments, none twice, the main thread's first.
@@ -57,9 +58,12 @@ lines 2 'thread [0-9]* (python.*): state' "$stacks"
 cat >bin/py-spy.new <<'SPY'
 #!/bin/sh
 echo "spied: $*"
+echo 'Thread 1 (idle): "MainThread"'
+echo '    collective (stuck.py:3)'
 SPY
 chmod +x bin/py-spy.new && mv bin/py-spy.new bin/py-spy
 launch 82 --hang_timeout=1 --no_python "$python" stuck.py
 has '^ddprun:   | spied: dump --pid [0-9]*$' it.err
-has_not 'in collective' it.err
+has_not 'py-spy, which\|line 3 in collective' it.err
+has 'made no progress: it sleeps in collective$' it.err
 nothing_left

@@ -13,10 +13,8 @@ wait_for 'serving on port' d.err
 tapped=$(free_port)
 background tap python3 "$E2E_LIB/tap.py" "$tapped" "$port" wire
 wait_for ready tap.out
-for n in a b; do
-    node $n --nnodes=2 --rdzv_endpoint="127.0.0.1:$tapped" --rdzv_id=job \
-        --rdzv_conf=is_host=0 "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$tapped" --rdzv_id=job \
+    --rdzv_conf=is_host=0 "$WORKER" gate
 wait_round 1 2
 given=$(values instance 1)
 given=${given% } # one, which is alike on both nodes
@@ -82,8 +80,7 @@ ends_with 130 c
 goes_on
 
 kill -INT "$pid_b"
-ends_with 130 b
-ends_with 130 a
+all_end 130 b a
 has 'ended by signal 2 (SIGINT) on node' a.err
 # The same words, of a run that has ended: they are understood.
 claim "$whole"

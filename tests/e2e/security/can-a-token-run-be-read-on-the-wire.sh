@@ -15,13 +15,10 @@ through()
     relayed=$(free_port)
     background "r_$file" python3 "$E2E_LIB/tap.py" "$relayed" "$port" "$file"
     wait_for ready "r_$file.out"
-    for name in a b; do
-        node $name --nnodes=2 --rdzv_id=the-quick-brown-run \
-            --rdzv_conf=is_host=0 --rdzv_endpoint="127.0.0.1:$relayed" "$@" \
-            "$WORKER" exit 0
-    done
-    ends_with 0 a
-    ends_with 0 b
+    nodes "a b" --nnodes=2 --rdzv_id=the-quick-brown-run \
+        --rdzv_conf=is_host=0 --rdzv_endpoint="127.0.0.1:$relayed" "$@" \
+        "$WORKER" exit 0
+    all_end 0 a b
 }
 port=$(free_port)
 daemon d "$port"

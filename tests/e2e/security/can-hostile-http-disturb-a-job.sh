@@ -8,10 +8,8 @@
 command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --rdzv_conf=heartbeat_timeout=0.5 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --rdzv_conf=heartbeat_timeout=0.5 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 2
 cat >hostile.py <<'PY'
 import http.client, os, random, socket, struct, sys, threading, time
@@ -134,7 +132,6 @@ has_not lost d.err
 has_not absent d.err
 # The next failure is dealt with at once.
 kill -KILL "$(worker_of 0 1)"
-ends_with 137 a
-ends_with 137 b
+all_end 137 a b
 [ "$(grep -c 'connection from .* closed' d.err)" -le 60 ] ||
     fail 'strangers fill the log'

@@ -45,11 +45,9 @@ background s python3 slow.py "$port"
 wait_for 'said all' s.out
 rss=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$(pid_of d)/status")
 began=$(now_ms)
-for name in a b; do
-    node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_token_file=token --rdzv_conf=heartbeat_timeout=0.5 \
-        "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_token_file=token --rdzv_conf=heartbeat_timeout=0.5 \
+    "$WORKER" gate
 wait_round 1 2
 took=$(took_to 1)
 measured "two nodes past 200 strangers: $took ms; daemon $rss KB"
@@ -58,5 +56,4 @@ in_time 1000 "$took" 'the meeting of the nodes'
 wait_for 'all closed' s.out 30
 lines 2 '^round=' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

@@ -64,11 +64,8 @@ wait_for done strange.out
 sleep 1.2 # a stranger is given a second to say who he is
 is_gone "$(pid_of d)" && fail 'the daemon is gone'
 # Those who come now are let in, in the strangers' place.
-for name in a b; do
-    node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" true
-done
-ends_with 0 a
-ends_with 0 b
+nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" true
+all_end 0 a b
 has 'others wait for its place' d.err
 # One event, one line, and nothing that is not printable.
 has 'run a\\x1b\[31m\\x0addprdzvd: forged' d.err

@@ -112,7 +112,6 @@ wait_round 3 2
 [ "$(incarnation new)" = "$first" ] || fail 'the daemon was started again'
 has_not 'lost' d.err
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 kill -TERM "$(pid_of d)"
 ends_with 0 d

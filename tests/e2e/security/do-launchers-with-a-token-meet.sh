@@ -15,11 +15,9 @@ EOW
 chmod 700 look
 export WORKER
 export DDPRUN_TOKEN_FILE="$E2E_DIR/token"
-for name in a b; do
-    node $name --nnodes=1:2 --max_restarts=1 \
-        --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=last_call_timeout=20 ./look
-done
+nodes "a b" --nnodes=1:2 --max_restarts=1 \
+    --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=last_call_timeout=20 ./look
 wait_round 1 2
 for file in env.0 env.1; do
     has '^RANK=' $file

@@ -75,8 +75,7 @@ end_of bad
 node_on a e --nnodes=1 --rdzv_endpoint=10.77.0.1:29500 --rdzv_id=two true
 ends_with 0 e
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 kill -TERM "$pid_d"
 end_of d
 turns=$(sed -n 's/^turns //p' bad.out)

@@ -43,10 +43,8 @@ has 'the peer has no token' d.err
 has "the peer's token differs from the token of this server" d.err
 has_not joined d.err
 # Who has it meets there.
-for name in a b; do
-    node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_token_file=token "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_token_file=token "$WORKER" gate
 wait_round 1 2
 # The daemon dies, and the one that comes in its place has another token: the
 # run goes on, and is not ended by what nobody has proved.
@@ -61,8 +59,7 @@ background f env DDPRUN_TOKEN_FILE=token "$DDPRDZVD" \
 wait_for ': moved: ' f.err 30 # it is told where the run is
 lines 2 '^round=' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 kill -TERM "$(pid_of f)"
 ends_with 0 f
 # The other way round: no fall-back to plain text.

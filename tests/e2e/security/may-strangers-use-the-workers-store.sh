@@ -44,8 +44,7 @@ job()
 end_job()
 {
     open_gate
-    ends_with 0 host
-    ends_with 0 other
+    all_end 0 host other
     close_gate
 }
 
@@ -88,10 +87,8 @@ has 'connection from .*10.77.0.2.* closed: its address may not use this store' h
 # A node that takes another's place may, and the lost one may not any more.
 : >started
 rm -f masters
-for name in host other; do
-    node_on $name $name --nnodes=2 --max_restarts=1 \
-        --rdzv_endpoint=host:29500 --worker_store_allow=nodes ./client
-done
+nodes_on "host other" --nnodes=2 --max_restarts=1 \
+    --rdzv_endpoint=host:29500 --worker_store_allow=nodes ./client
 wait_round 1 2
 kill -KILL "$(pid_of other)"
 node_on third third --nnodes=2 --max_restarts=1 --rdzv_endpoint=host:29500 \
@@ -102,8 +99,7 @@ read -r master port <masters
 (in_machine other python3 "$E2E_LIB/tcpstore.py" "$master" "$port" lost) \
     >lost.out 2>&1 && fail 'the lost node may still'
 open_gate
-ends_with 0 host
-ends_with 0 third
+all_end 0 host third
 
 # What is no network is a usage error.
 for wrong in 10.0.0.1/8 node7 '' 'nodes,'; do

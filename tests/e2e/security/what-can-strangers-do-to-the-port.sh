@@ -5,10 +5,8 @@
 command -v python3 >/dev/null || skip 'needs python3'
 port=$(free_port)
 daemon d "$port"
-for name in a b; do
-    node $name --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
-        --rdzv_conf=heartbeat_timeout=1 "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --max_restarts=1 --rdzv_endpoint="127.0.0.1:$port" \
+    --rdzv_conf=heartbeat_timeout=1 "$WORKER" gate
 wait_round 1 2
 cat >strange.py <<'PY'
 """Everything that a port may meet, from many sides at once."""
@@ -90,8 +88,7 @@ measured "worker killed beside 90 strangers, all run again:" \
     "$(took_to 2) ms"
 lines 4 '^round=' started
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 # Somebody who came with all of them is served as well.
 node late --rdzv_endpoint="127.0.0.1:$port" --rdzv_id=late true
 ends_with 0 late

@@ -18,10 +18,8 @@ for open in '' --open_metrics; do
     # shellcheck disable=SC2086 # no word, or one
     background d "$DDPRDZVD" --listen="127.0.0.1:$port" --token_file=token $open
     wait_for 'serving on port' d.err
-    for name in a b; do
-        node $name --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
-            --rdzv_id=secretjob --rdzv_token_file=token "$WORKER" gate
-    done
+    nodes "a b" --nnodes=2 --rdzv_endpoint="127.0.0.1:$port" \
+        --rdzv_id=secretjob --rdzv_token_file=token "$WORKER" gate
     wait_round 1 2
     ask health /healthz || fail 'it does not say that it lives'
     has '^ok$' health.got
@@ -41,8 +39,7 @@ for open in '' --open_metrics; do
         has_not secretjob metrics.got
     fi
     open_gate
-    ends_with 0 a
-    ends_with 0 b
+    all_end 0 a b
     lines 2 '^round=' started
     kill -TERM "$(pid_of d)"
     ends_with 0 d

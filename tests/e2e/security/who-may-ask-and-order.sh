@@ -64,7 +64,7 @@ from()
     same "$_want" "$_got" "the status of an order from $_machine"
 }
 
-network head member far
+network head member second far
 for orders in default any local; do
     how=--orders=$orders
     [ $orders != default ] || how=
@@ -73,10 +73,12 @@ for orders in default any local; do
     from far 0 top
     has '^head:29400: .*; 0 runs' far.out
     : >started
-    node_on member m --nnodes=1 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
-        "$WORKER" gate
-    eventually 20 has_lines 1 '^round=' started || fail 'no round'
-    node_on far spare --nnodes=1 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
+    for host in member second; do
+        node_on $host on_$host --nnodes=2 --rdzv_id=$orders \
+            --rdzv_endpoint=head:29400 "$WORKER" gate
+    done
+    eventually 20 has_lines 2 '^round=' started || fail 'no round'
+    node_on far spare --nnodes=2 --rdzv_id=$orders --rdzv_endpoint=head:29400 \
         "$WORKER" gate
     wait_for 'spare' spare.err
     case $orders in
@@ -95,8 +97,7 @@ for orders in default any local; do
         from head 0 end $orders # not over loopback
         ;;
     esac
-    ends_with 84 m
-    ends_with 84 spare
+    all_end 84 on_member on_second spare
     kill -TERM $pid_g
     ends_with 0 g
 done

@@ -65,11 +65,9 @@ PY
 background flood python3 flood.py "$port"
 wait_for flooding flood.out
 began=$(now_ms)
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
-        --rdzv_conf=heartbeat_timeout=1 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+    --rdzv_conf=heartbeat_timeout=1 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" gate
 wait_round 1 4
 measured "two nodes met beside a flood after $(took_to 1) ms"
 wait_for answered flood.out 30
@@ -86,8 +84,7 @@ kill -KILL "$_store"
 wait_for 'c10d store ended unexpectedly' daemon.err
 use third
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b
 
 # It ends with the daemon, however that ends.
 store_pid

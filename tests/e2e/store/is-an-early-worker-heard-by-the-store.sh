@@ -31,5 +31,4 @@ wait_for 'said' said
 lines 0 'rank=0' started
 wait_for 'count 1' heard
 open_gate
-ends_with 0 a
-ends_with 0 b
+all_end 0 a b

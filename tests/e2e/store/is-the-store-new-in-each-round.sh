@@ -17,10 +17,8 @@ with open(os.environ["E2E_DIR"] + "/counts", "a") as f:
 s.recv(1) # until the store goes, or we do
 PY
 port=$(free_port)
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" become python3 keys.py
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=1 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" become python3 keys.py
 touch counts
 wait_lines 4 'round 1' counts
 kill -KILL "$(worker_of 3 1)"
@@ -28,5 +26,4 @@ wait_lines 4 'round 2' counts
 same 'count 1 count 2 count 3 count 4 ' \
     "$(sed -n 's/^round 2 //p' counts | sort | tr '\n' ' ')" 'round 2'
 kill -INT "$(pid_of a)"
-ends_with 130 a
-ends_with 130 b
+all_end 130 a b

@@ -9,10 +9,7 @@
 
 careful_worker
 network a b
-for name in a b; do
-    node_on $name $name --nnodes=2 --max_restarts=1 --rdzv_endpoint=a:29500 \
-        ./careful
-done
+nodes_on "a b" --nnodes=2 --max_restarts=1 --rdzv_endpoint=a:29500 ./careful
 wait_world 2
 
 # back NAME: the node is killed and started again.

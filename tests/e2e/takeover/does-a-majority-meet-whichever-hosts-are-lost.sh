@@ -14,12 +14,9 @@ network a b c d e f g h i
 for how in cut kill; do
     : >started
     : >begun
-    # shellcheck disable=SC2086 # words
-    for name in $lost $rest; do
-        node_on "$name" "$name" --rdzv_id=$how --nnodes=5:9 --max_restarts=1 \
-            --scale_interval=0 --rdzv_endpoint=a:29500 \
-            --rdzv_conf=heartbeat_timeout=1 ./careful
-    done
+    nodes_on "$lost $rest" --rdzv_id=$how --nnodes=5:9 --max_restarts=1 \
+        --scale_interval=0 --rdzv_endpoint=a:29500 \
+        --rdzv_conf=heartbeat_timeout=1 ./careful
     wait_world 9
     first=$ROUND
     began=$(now_ms)

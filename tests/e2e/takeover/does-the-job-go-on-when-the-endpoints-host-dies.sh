@@ -12,11 +12,9 @@ careful_worker
 network a b c
 for how in kill cut; do
     : >started
-    for name in a b c; do
-        node_on $name $name --rdzv_id=$how --nnodes=1:3 --max_restarts=1 \
-            --scale_interval=0 --rdzv_endpoint=a:29500 \
-            --rdzv_conf=heartbeat_timeout=2 ./careful
-    done
+    nodes_on "a b c" --rdzv_id=$how --nnodes=1:3 --max_restarts=1 \
+        --scale_interval=0 --rdzv_endpoint=a:29500 \
+        --rdzv_conf=heartbeat_timeout=2 ./careful
     wait_world 3
     same 1 "$ROUND" 'first round'
     began=$(now_ms)

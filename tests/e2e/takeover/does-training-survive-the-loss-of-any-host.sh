@@ -8,6 +8,7 @@
 # the steps kept that the time allowed (lib/cost_of_faults.py)? `make soak` plays
 # it at length.
 # limit: 300
+# long: random faults for a while
 # alone: it measures what a fault costs
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"

@@ -10,11 +10,9 @@ careful_worker
 network s1 s2 a b c
 daemon_on s1 d1 29500
 daemon_on s2 d2 29500
-for name in a b; do
-    node_on $name $name --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint=s1:29500,s2:29500 \
-        --rdzv_conf=heartbeat_timeout=2,last_call_timeout=3 ./careful
-done
+nodes_on "a b" --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint=s1:29500,s2:29500 \
+    --rdzv_conf=heartbeat_timeout=2,last_call_timeout=3 ./careful
 wait_world 2
 same 1 "$ROUND" 'first round'
 kill_node d1

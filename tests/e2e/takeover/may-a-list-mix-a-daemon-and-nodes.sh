@@ -2,7 +2,8 @@
 # A list of two endpoints: a daemon, and a node of the job; in either order. What
 # is served at the first one goes on at the second one when the first is killed:
 # does a daemon that dies cost nothing, and a node that dies one round? Then the
-# second one dies, too: do the nodes that are left serve themselves?
+# second one dies, too: do the nodes that are left serve themselves? The node dies
+# of a power cut, which costs its lease, or its agent does, which its guard tells.
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
@@ -13,10 +14,8 @@ start()
     : >started
     : >begun
     daemon_on s daemon 29500
-    for name in a b c d; do
-        node_on $name $name --rdzv_id="$1" --nnodes=2:4 --max_restarts=1 \
-            --rdzv_endpoint="$1" --rdzv_conf=heartbeat_timeout=2 ./careful
-    done
+    nodes_on "a b c d" --rdzv_id="$1" --nnodes=2:4 --max_restarts=1 \
+        --rdzv_endpoint="$1" --rdzv_conf=heartbeat_timeout=2 ./careful
     wait_world 4
 }
 
@@ -33,15 +32,16 @@ goes_on_after_daemon()
     measured "$how: the daemon killed: no worker is"
 }
 
+# goes_on_after_node KILL LIMIT_MS WHAT: KILL is a verb of faults.sh.
 goes_on_after_node()
 {
     before=$ROUND
-    kill_node a
+    "$1" a
     began=$(now_ms)
     wait_world 3 "$before"
     took=$(began_after "$ROUND")
-    measured "$how: the node a killed: the others run again after $took ms"
-    in_time 1000 "$took" 'the next round, without waiting for a lease'
+    measured "$how: $1 a: the others run again after $took ms"
+    in_time "$2" "$took" "the next round ($3)"
 }
 
 careful_worker
@@ -51,10 +51,10 @@ for how in s:29500,a:29500 a:29500,s:29500; do
     case $how in
     s:*)
         goes_on_after_daemon 1
-        goes_on_after_node
+        goes_on_after_node kill_node 3000 'heartbeat_timeout + 1 s'
         ;;
     a:*)
-        goes_on_after_node
+        goes_on_after_node kill_agent 1000 'without waiting for a lease'
         wait_lines 1 'connected to the rendezvous again' b.err
         goes_on_after_daemon 2
         ;;

@@ -20,11 +20,9 @@ ctl_on()
 
 careful_worker
 network a b c
-for name in a b c; do
-    node_on $name $name --rdzv_id=job --nnodes=1:3 --max_restarts=1 \
-        --scale_interval=0 --rdzv_endpoint=a:29500 \
-        --rdzv_conf=heartbeat_timeout=2 ./careful
-done
+nodes_on "a b c" --rdzv_id=job --nnodes=1:3 --max_restarts=1 \
+    --scale_interval=0 --rdzv_endpoint=a:29500 \
+    --rdzv_conf=heartbeat_timeout=2 ./careful
 wait_world 3
 first=$ROUND
 ctl_on a go-on job --yes

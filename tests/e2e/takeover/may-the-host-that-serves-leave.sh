@@ -26,10 +26,8 @@ careful_worker
 network a b c
 far b 20 0
 far c 20 0
-for name in a b c; do
-    node_on $name $name --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
-        --rdzv_endpoint=a:29500 ./careful
-done
+nodes_on "a b c" --nnodes=1:3 --max_restarts=1 --scale_interval=0 \
+    --rdzv_endpoint=a:29500 ./careful
 wait_world 3
 leaves a 2
 wait_for 'is served at' b.err

@@ -9,10 +9,8 @@
 
 careful_worker
 network a b c d
-for name in a b c d; do
-    node_on $name $name --nnodes=2:4 --max_restarts=1 \
-        --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
-done
+nodes_on "a b c d" --nnodes=2:4 --max_restarts=1 \
+    --rdzv_endpoint=a:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
 wait_world 4
 first=$ROUND
 kill_node a

@@ -11,11 +11,9 @@
 both()
 {
     : >started
-    for name in a b; do
-        node_on $name $name --rdzv_id="$1" --nnodes=1:2 --max_restarts=1 \
-            --scale_interval=0 --rdzv_endpoint=a:29500 \
-            --rdzv_conf=heartbeat_timeout=2 ./careful
-    done
+    nodes_on "a b" --rdzv_id="$1" --nnodes=1:2 --max_restarts=1 \
+        --scale_interval=0 --rdzv_endpoint=a:29500 \
+        --rdzv_conf=heartbeat_timeout=2 ./careful
     wait_world 2
 }
 

@@ -4,16 +4,13 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 port=$(free_port)
-for name in a b; do
-    node $name --nnodes=2 --nproc_per_node=2 --max_restarts=5 \
-        --rdzv_endpoint="127.0.0.1:$port" "$WORKER" family
-done
+nodes "a b" --nnodes=2 --nproc_per_node=2 --max_restarts=5 \
+    --rdzv_endpoint="127.0.0.1:$port" "$WORKER" family
 wait_round 1 4
 wait_lines 4 family families
 began=$(now_ms)
 kill -INT "$(pid_of b)"
-ends_with 130 b
-ends_with 130 a
+all_end 130 b a
 measured "SIGINT to one of two launchers, both have ended: $(took) ms"
 nothing_left
 has 'signal 2' a.err

@@ -10,11 +10,9 @@
 
 port=$(free_port)
 daemon d "$port"
-for name in a b c; do
-    node $name --rdzv_id=job --nnodes=1:3 --rdzv_endpoint="127.0.0.1:$port" \
-        --scale_interval=0 --rdzv_conf=heartbeat_timeout=2,reconnect_timeout=40 \
-        "$WORKER" gate
-done
+nodes "a b c" --rdzv_id=job --nnodes=1:3 --rdzv_endpoint="127.0.0.1:$port" \
+    --scale_interval=0 --rdzv_conf=heartbeat_timeout=2,reconnect_timeout=40 \
+    "$WORKER" gate
 wait_world 3
 freeze b
 freeze c

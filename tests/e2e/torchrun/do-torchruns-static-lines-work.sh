@@ -16,8 +16,7 @@ case $(values master 1) in
 *) fail "MASTER_ADDR and MASTER_PORT are $(values master 1)" ;;
 esac
 open_gate
-ends_with 0 host
-ends_with 0 other
+all_end 0 host other
 # The port is taken: an error at once, since no other node could be right.
 if command -v python3 >/dev/null; then
     (in_machine host env "E2E_MARK=$E2E_DIR:squatter" python3 -c '

@@ -6,6 +6,7 @@
 # the bit, and is one step at most repeated after a worker's death?
 # KILLS= and SEED= say how many and which; tests/ci/prove takes 60.
 # limit: 900
+# long: random kills for a while
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/trainer.sh"
 
@@ -105,6 +106,20 @@ workers_pids()
     for _rank in 0 1 2 3; do worker_of $_rank "$round"; done
 }
 
+# kill_worker PID: the others say at which step it died, for which they need a moment
+# before their agents, which may know it first, stop them.
+kill_worker()
+{
+    agents="$(agent_of a) $(agent_of b)"
+    # shellcheck disable=SC2086 # words
+    kill -STOP $agents && kill -KILL "$1"
+    _killed=$?
+    sleep 0.3 # far less than a lease
+    # shellcheck disable=SC2086 # words
+    kill -CONT $agents
+    return $_killed
+}
+
 kill_while_written()
 {
     # shellcheck disable=SC2046 # words
@@ -153,7 +168,7 @@ while read -r what which delay; do
     mark
     # shellcheck disable=SC2046 # words
     case $what in
-    worker) kill -KILL "$(worker_of "$which" "$round")" ;;
+    worker) kill_worker "$(worker_of "$which" "$round")" ;;
     agent) kill -KILL "$(agent_of $name)" ;;
     node) kill -KILL "$(pid_of $name)" "$(agent_of $name)" ;;
     job) kill -KILL $(both_pids) ;;
@@ -175,7 +190,7 @@ while read -r what which delay; do
         nothing_left a
         nothing_left b
         keep_words a b
-        find torn-a torn-b -name 'step-*.tmp.*' >>torn
+        find torn-a torn-b -name 'shard-*.tmp.*' >>torn
         : >started # the daemon may take them for a new run
         round=0
         one a torn-a

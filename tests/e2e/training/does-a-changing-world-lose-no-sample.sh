@@ -3,6 +3,7 @@
 # and by launches over one folder of snapshots: does each sample of each epoch
 # count once?
 # limit: 120
+# long: half a minute of one core
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
 . "$E2E_LIB/trainer.sh"

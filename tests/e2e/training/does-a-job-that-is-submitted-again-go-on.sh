@@ -31,8 +31,7 @@ wanted=$(fingerprint)
 submit job
 said '^epoch 2/'
 kill -TERM "$(pid_of a)" "$(pid_of b)"
-ends_with 143 a
-ends_with 143 b
+all_end 143 a b
 nothing_left
 
 submit job

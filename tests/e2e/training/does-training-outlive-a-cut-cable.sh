@@ -31,6 +31,5 @@ wait_round 3 4
 same '4 ' "$(values world 3)" 'world size after the healing'
 said '^resuming .*written in round 2'
 kill -INT "$(pid_of host)"
-ends_with 130 host
-ends_with 130 other
+all_end 130 host other
 nothing_left

@@ -6,6 +6,7 @@
 # (several in turn, in quotes), KINDS= (of faults, instead of all). The lists of
 # faults, of steps, and what all said go to the folder KEEP=.
 # limit: 300
+# long: random faults for a while
 # alone: it measures what a fault costs
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The disk of the snapshots is full and then has room again, the folder is
 # removed, another job takes it, strange files lie in it: do saves go on where
-# they can, is each trouble told once, and is nothing lost that was saved?
+# they can, is each trouble told once by each rank, and is nothing lost that was
+# saved?
 # limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 . "$E2E_LIB/faults.sh"
@@ -44,7 +45,7 @@ dd if=/dev/zero of=disk/others bs=1M 2>dd.err
 wait_for 'snapshot not saved' full.err
 wait_for 'No space left' full.err
 sleep 0.5
-lines 1 'snapshot not saved' full.err
+lines 2 'snapshot not saved' full.err
 rm disk/others
 saves full
 rm -r disk/snap
@@ -52,12 +53,14 @@ for _ in 1 2 3; do saves full; done # the first may have gone with the folder
 kill -TERM "$(pid_of full)"
 ends_with 143 full
 has '^asked to stop: saved at step' full.out
-lines 1 'No space left' full.err
+lines 2 'No space left' full.err
 # The folder may have gone between a file's last byte and its new name.
 [ "$(grep 'snapshot not saved' full.err |
     grep -vc 'No space left\|rename the new file into place: No such file')" -eq 0 ] ||
     fail 'a save failed for another reason'
-same 2 "$(ls disk/snap | grep -c '^step')" 'snapshots in the folder made again'
+kept=$(ls disk/snap | grep -c '^step')
+[ "$kept" -eq 2 ] || [ "$kept" -eq 3 ] ||
+    fail "$kept snapshots in the folder made again: two, and the last one"
 
 # Another job takes the folder over while the first one runs: the first is told
 # so, once, trains on, and its snapshots are what the other goes on from.
@@ -72,13 +75,12 @@ saves second
 same "$owned" "$(head -n 1 shared/owner | cut -c 1-8)" owner
 newest=$(ls shared | grep '^step' | tail -n 1)
 case $newest in
-*".$owned."*) ;;
+*".$owned") ;;
 *) fail "the newest is $newest, and the owner $owned" ;;
 esac
 kill -TERM "$(pid_of second)" "$(pid_of first)"
-ends_with 143 second
-ends_with 143 first
-lines 1 'snapshot not saved' first.err
+all_end 143 second first
+lines 2 'snapshot not saved' first.err
 has '^asked to stop: leaving after step' first.out
 
 # Names of newer snapshots that are none: the newest whole one is taken, and
@@ -86,13 +88,18 @@ has '^asked to stop: leaving after step' first.out
 round=$(echo "$newest" | sed 's/.*\.r\([0-9]*\)\..*/\1/')
 strange()
 {
-    printf 'shared/step-0009999999%02d.r%d.%s.safetensors' "$1" "$round" "$owned"
+    printf 'shared/step-0009999999%02d.r%d.%s%s' "$1" "$round" "$owned" \
+        "${2-.safetensors}"
 }
 mkfifo "$(strange 1)"
 mkdir "$(strange 2)"
 ln -s /etc/passwd "$(strange 3)"
 ln -s /dev/zero "$(strange 4)"
 ln -s "$(basename "$(strange 5)")" "$(strange 5)"
+mkfifo "$(strange 6 '')"
+ln -s / "$(strange 7 '')"
+mkdir "$(strange 8 '')" "$(strange 9 '')"
+: >"$(strange 8 '')/shard-00001-of-00002.safetensors"
 i=10
 while [ $i -lt 100 ]; do
     : >"$(strange $i)"
@@ -100,7 +107,7 @@ while [ $i -lt 100 ]; do
 done
 job third shared
 saves third
-has '^a damaged snapshot is refused' third.out
+has '^a newer snapshot is not whole' third.out
 has '^resuming .* of another run' third.out
 kill_node third
 end_of third

@@ -10,12 +10,23 @@ wanted=$(fingerprint)
 
 two_snapshots()
 {
-    [ "$(find half -name '*.safetensors' | wc -l)" -ge 2 ]
+    for file in half/step-*/shard-*-of-*.safetensors; do
+        echo "${file%-of-*}"
+    done | sed 's/.*shard-//' | sort | uniq -c | awk '$1 < 2 { exit 1 }'
 }
 
-# A run that ends in the middle leaves a snapshot and the one before, and a
-# third where it ends between the writing of one and the removal of the oldest.
-# A slow disk is behind the training: what is saved meanwhile is left out.
+# newest_whole DIR: the last file of the newest step of which both ranks' are there;
+# the end may have come between the two of a step.
+newest_whole()
+{
+    for last in "$1"/step-*/shard-00002-of-*.safetensors; do
+        [ -e "${last%/*}/shard-00001-of-00002.safetensors" ] && echo "$last"
+    done | tail -n 1
+}
+
+# A run that ends in the middle leaves a snapshot and the one before, a file of
+# each rank, and older ones that it had no time to remove. A slow disk is behind
+# the training: what is saved meanwhile is left out.
 train_on "$(free_port)" 1 0 half a
 said '^epoch 4/8'
 eventually 30 two_snapshots || fail 'no two snapshots'
@@ -23,7 +34,7 @@ kill -INT "$(pid_of a)"
 end_of a
 for damage in flip cut empty; do
     cp -r half $damage
-    newest=$(ls $damage/*.safetensors | tail -n 1)
+    newest=$(newest_whole $damage)
     size=$(wc -c <"$newest")
     case $damage in
     flip)
@@ -35,12 +46,12 @@ for damage in flip cut empty; do
     esac
     train_on "$(free_port)" 1 0 $damage a
     ends_with 0 a 30
-    has "^a damaged snapshot is refused.*$newest" a.out
+    has "^a newer snapshot is not whole.*$newest" a.out
     has "^resuming from epoch .*($damage" a.out
     same "$wanted" "$(fingerprint)" "fingerprint after $damage"
 done
 # Both are: better to say so than to begin anew as if nothing had been.
-for file in half/*.safetensors; do
+for file in half/*/*.safetensors; do
     : >"$file"
 done
 train_on "$(free_port)" 1 0 half a

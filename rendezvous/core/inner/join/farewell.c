@@ -1,6 +1,6 @@
 /*
  * Happy path: a guard says farewell for its node. The node is gone, and its
- * vote is struck (claim_farewell), which holds for good: no launcher has that
+ * voter is dead (election_farewell), which holds for good: no launcher has that
  * id again.
  *
  * Often no node of the run is here yet: the farewell of the host that served a
@@ -20,8 +20,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/claim.h"
-#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/election.h"
+#include "rendezvous/core/inner/join/inherit.h"
 #include "rendezvous/core/inner/round/handover.h"
 #include "rendezvous/core/inner/round/node_gone.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
@@ -33,7 +33,7 @@
 
 struct farewell {
     int64_t heard_us; /* 0: the slot is free */
-    struct msg_farewell said;
+    struct msg_vote said;
 };
 
 struct farewells {
@@ -58,7 +58,7 @@ static bool is_kept(const struct rdzv *r, const struct farewell *f)
     return f->heard_us > 0 && r->now_us < mono_after(f->heard_us, KEPT_US);
 }
 
-static bool is_known(const struct rdzv *r, const struct msg_farewell *said)
+static bool is_known(const struct rdzv *r, const struct msg_vote *said)
 {
     const struct farewells *all = r->farewells;
     for (int i = 0; i < all->n; i++)
@@ -85,9 +85,9 @@ static struct farewell *slot_for(struct rdzv *r)
 }
 
 /* It says something of a round or of a vote, for which others may ask later. */
-static void keep(struct rdzv *r, const struct msg_farewell *said)
+static void keep(struct rdzv *r, const struct msg_vote *said)
 {
-    if ((said->epoch == 0 && said->round == 0) || is_known(r, said))
+    if ((said->term.count == 0 && said->round == 0) || is_known(r, said))
         return;
     *slot_for(r) = (struct farewell){.heard_us = r->now_us, .said = *said};
 }
@@ -96,12 +96,12 @@ static void keep(struct rdzv *r, const struct msg_farewell *said)
 
 /* Its group rank in the round that is known here; -1: it was not in that, or
  * nobody can tell. All members of a small round are its voters, in order. */
-static int place_of(const struct run *run, const struct msg_farewell *said)
+static int place_of(const struct run *run, const struct msg_vote *said)
 {
-    const struct office *o = &run->office;
-    const struct voters *now = &o->sets[OFFICE_NOW];
-    struct epoch epoch = epoch_make(said->round_epoch, said->round_epoch_id);
-    if (said->round == o->round && epoch_cmp(&epoch, &o->round_epoch) == 0 &&
+    const struct authority *a = &run->authority;
+    const struct voters *now = &a->sets[AUTHORITY_NOW];
+    if (said->round == a->round &&
+        term_cmp(&said->round_term, &a->round_term) == 0 &&
         said->group_world == run->round.group_world)
         return (int)said->group_rank;
     return run->round.group_world == now->n ? voters_find(now, said->agent)
@@ -109,7 +109,7 @@ static int place_of(const struct run *run, const struct msg_farewell *said)
 }
 
 static void
-close_hole(struct rdzv *r, struct run *run, const struct msg_farewell *said)
+close_hole(struct rdzv *r, struct run *run, const struct msg_vote *said)
 {
     if (run->recovery.holes == 0 ||
         (said->instance[0] != '\0' &&
@@ -117,7 +117,8 @@ close_hole(struct rdzv *r, struct run *run, const struct msg_farewell *said)
         return;
     int place = place_of(run, said);
     if (place >= 0 && place < run->round.group_world)
-        join_close_hole(r, run, place);
+        inherit_close_hole(r, run, place,
+                           said->done && said->round == run->round.number);
 }
 
 static bool is_about(const struct run *run, const struct farewell *f)
@@ -140,8 +141,8 @@ void farewell_tell(struct rdzv *r, struct run *run)
         const struct farewell *f = &r->farewells->all[i];
         if (!is_kept(r, f) || !is_about(run, f))
             continue;
-        if (!claim_farewell(r, run, &f->said, f->heard_us)) {
-            claim_forget(r, run, f->said.name);
+        if (!election_farewell(r, run, &f->said, f->heard_us)) {
+            election_forget(r, run, f->said.name);
             return; /* it is touched: this follows again */
         }
         close_hole(r, run, &f->said);
@@ -151,7 +152,7 @@ void farewell_tell(struct rdzv *r, struct run *run)
 /* If it is our own launcher this server is about to end with it. Nothing is to
  * follow: a server that takes over has to see what it would have seen a moment
  * before. */
-static void bury(struct rdzv *r, const struct msg_farewell *said)
+static void remove_node(struct rdzv *r, const struct msg_vote *said)
 {
     struct node *n = node_find(r, said->run, said->agent);
     if (n == NULL || handover_is_ours(r, n))
@@ -165,7 +166,7 @@ static void bury(struct rdzv *r, const struct msg_farewell *said)
 
 void farewell_hear(struct rdzv *r, const struct rdzv_event *ev)
 {
-    const struct msg_farewell *said = &ev->msg->farewell;
+    const struct msg_vote *said = &ev->msg->vote;
     reply_drop(r, ev->conn); /* which is the answer */
     if (said->version != MSG_VERSION)
         return;
@@ -173,7 +174,7 @@ void farewell_hear(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = run_find(r, said->run);
     if (run != NULL)
         farewell_tell(r, run);
-    bury(r, said);
+    remove_node(r, said);
     run = run_find(r, said->run);
     if (run != NULL)
         rdzv_touch(r, run);

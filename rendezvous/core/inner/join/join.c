@@ -2,17 +2,18 @@
  * Joining: what a node that comes is given. Which nodes are refused is in
  * join_check.c. A node that the server knows is told again what it must know;
  * one that it does not know may hold a round of a server that is no more: what
- * it tells is noted until this server has the majority (claim.c).
+ * it tells is noted until this server has the majority (election.c).
  */
 #include "rendezvous/core/inner/join/join.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/round/capacity.h"
-#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/election.h"
 #include "rendezvous/core/inner/join/join_check.h"
-#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/inherit.h"
 #include "rendezvous/core/inner/join/join_settle.h"
 #include "rendezvous/core/inner/join/moved.h"
 #include "rendezvous/core/inner/round/node_gone.h"
@@ -39,7 +40,7 @@ static void rejoin(struct rdzv *r, struct node *n, const struct rdzv_event *ev)
     node_bind(r, n, ev->conn);
     node_begin_beats(n);
     note(r, NOTE_back, run, n->name, "%s", "");
-    if (claim_rejoin(r, run, n, j))
+    if (election_rejoin(r, run, n, j))
         return;
     join_tell_again(r, run, n, j);
 }
@@ -51,7 +52,7 @@ join_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     struct node *n = node_new(r, run, ev);
     round_forget_refusal(run, j->name);
-    if (claim_join(r, run, n, j))
+    if (election_join(r, run, n, j))
         return;
     join_settle(r, run, n, j);
 }
@@ -86,8 +87,34 @@ static struct run *run_open(struct rdzv *r, const struct rdzv_event *ev)
          run_program(run));
     phase_begin(r, run);
     round_gather(r, run);
-    claim_open(r, run);
+    election_open(r, run, 0);
     return run;
+}
+
+/* Told so each time that it tries, and not to those that wait: it tries again.
+ */
+static void put_off(struct rdzv *r, const struct run *run, int conn)
+{
+    struct msg m = {.kind = MSG_KIND_refused,
+                    .refused.code = DDP_E_UNREACHABLE};
+    int most = 2 * run->conf.nodes_min - 1;
+    (void)snprintf(m.refused.text, sizeof(m.refused.text), /* fits */
+                   "run '%s' takes at most %d launcher%s at a time, so that no "
+                   "two groups of MIN nodes (--nnodes=MIN:MAX) can go on "
+                   "without each other; this one comes in when another is gone",
+                   run->id, most, most == 1 ? "" : "s");
+    reply_send(r, conn, &m);
+    reply_drop(r, conn);
+}
+
+/* Whether a launcher that runs nothing may come as well: a strict run has fewer
+ * than make two groups. Those that were lost are nodes until their leases are
+ * over. */
+static bool may_admit(const struct run *run, const struct msg_join *j)
+{
+    int n = run_nodes_here(run) + run->absent;
+    return !run->authority.rules.strict || j->state != MSG_STATE_NONE ||
+           n + 1 < 2 * run->conf.nodes_min;
 }
 
 /* The run that an unknown node may come into, or NULL: it was refused. */
@@ -96,15 +123,16 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
     const struct msg_join *j = &ev->msg->join;
     int conn = ev->conn;
     struct run *run = run_find(r, j->run);
-    if (run != NULL && j->round == 0 && run_is_abandoned(run)) {
+    if (run != NULL && j->round == 0 && run_is_abandoned(run, r->now_us)) {
         run_forget(r, run); /* a fresh start is a new instance */
         run = NULL;
     }
     if (run != NULL && !join_agrees(r, run, j, conn))
         return NULL;
     bool is_older = run != NULL && j->state != MSG_STATE_NONE && j->round > 0 &&
-                    run->instance[0] != '\0' && !join_is_of_instance(run, j) &&
-                    !join_is_younger(r, run, j);
+                    run->instance[0] != '\0' &&
+                    !inherit_is_of_instance(run, j) &&
+                    !inherit_is_younger(r, run, j);
     if (is_older) {
         /* The majority of its instance may be elsewhere: no word of ours is to
          * end it. */
@@ -113,8 +141,12 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
         reply_drop(r, conn);
         return NULL;
     }
-    if (!claim_is_sound(r, run, j, conn))
+    if (!election_is_sound(r, run, j, conn))
         return NULL;
+    if (run != NULL && !may_admit(run, j)) {
+        put_off(r, run, conn);
+        return NULL;
+    }
     if (!capacity_make(r, run)) {
         char limits[CAPACITY_TEXT_MAX];
         capacity_text(r, limits);
@@ -132,7 +164,7 @@ static struct run *run_for(struct rdzv *r, const struct rdzv_event *ev)
 /* Others may have gone on elsewhere. */
 static bool is_superseded(const struct run *run, const struct msg_join *j)
 {
-    return j->epoch > run->office.epoch.count || !run_end_is_known(run);
+    return j->term.count > run->authority.term.count || !run_end_is_known(run);
 }
 
 /* The ended run whose result a straggler must get; others of the same id may
@@ -152,7 +184,7 @@ static const struct run *run_find_ended(const struct rdzv *r,
     return NULL;
 }
 
-/* An agent hears who is in office before it believes an end. */
+/* An agent hears who leads before it believes an end. */
 static void tell_end(struct rdzv *r,
                      const struct run *run,
                      const struct msg_end *end,
@@ -160,30 +192,28 @@ static void tell_end(struct rdzv *r,
 {
     struct msg m = {.kind = MSG_KIND_end, .end = *end};
     msg_set_name(m.end.instance, end->instance);
-    if (run->office.epoch.count > 0)
-        reply_office(r, run, conn);
+    if (run->authority.term.count > 0)
+        reply_prepare(r, run, conn);
     reply_send(r, conn, &m);
     reply_drop(r, conn);
 }
 
 /*
- * The word of one node ends no run. If this server is in office,
+ * The word of one node ends no run. If this server is the leader,
  * and the node obeyed no later one, the run goes on without the node, which may
  * go; of another instance nothing is known here. Else it is a claim as any.
  */
 static bool join_of_void_end(struct rdzv *r, const struct msg_join *j, int conn)
 {
     const struct run *run = run_find(r, j->run);
-    struct epoch epoch = {.count = j->epoch};
-    msg_set(epoch.id, j->epoch_id);
     if (run == NULL || run->round.number == 0)
         return false;
     if (!msg_same_instance(run->instance, j->instance))
         note(r, NOTE_refused, run, j->name,
              "it was told of the end of another instance; connection closed");
-    else if (run->office.state == OFFICE_HELD &&
-             epoch_cmp(&epoch, &run->office.epoch) <= 0)
-        claim_void_end(r, run, j, conn);
+    else if (run->authority.state == AUTHORITY_LEADER &&
+             term_cmp(&j->term, &run->authority.term) <= 0)
+        election_void_end(r, run, j, conn);
     else
         return false;
     reply_drop(r, conn);
@@ -202,9 +232,9 @@ static bool forget_outdated(struct rdzv *r,
         bool is_here = known != NULL && known->run == i;
         if (run->state == RUN_FREE || strcmp(run->id, j->run) != 0)
             continue;
-        if (!claim_outdates(run, j))
+        if (!election_outdates(run, j))
             continue;
-        claim_forget(r, run, j->name);
+        election_forget(r, run, j->name);
         forgot |= is_here;
     }
     return forgot;
@@ -222,7 +252,7 @@ void join_step(struct rdzv *r, const struct rdzv_event *ev)
     struct node *known = node_find(r, j->run, j->agent);
     if (forget_outdated(r, j, known))
         known = NULL;
-    if (known != NULL && claim_is_foreign(&r->runs[known->run], j)) {
+    if (known != NULL && election_is_foreign(&r->runs[known->run], j)) {
         node_gone(r, known, "went over to another instance of the run");
         known = NULL;
     }

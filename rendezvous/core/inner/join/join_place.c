@@ -17,7 +17,7 @@
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
-#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/inherited.h"
 #include "rendezvous/core/inner/round/round_seal.h"
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"

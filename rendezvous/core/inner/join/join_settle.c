@@ -1,9 +1,9 @@
 /*
  * Happy path: the node waits, or becomes a spare (join_place.c).
  *
- * Failure modes: it holds the round that was rebuilt, and fills a hole of it;
+ * Failure modes: it holds the round that was inherited, and fills a hole of it;
  * it holds another one, and is told to stop that. It gets here only once this
- * server is in office, and it has been asked to obey it.
+ * server is the leader, and it has been asked to obey it.
  */
 #include "rendezvous/core/inner/join/join_settle.h"
 
@@ -11,13 +11,13 @@
 
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/join/join_place.h"
-#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/inherit.h"
 #include "rendezvous/core/inner/round/propose.h"
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
-#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/inherited.h"
 #include "rendezvous/core/inner/round/round_seal.h"
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
@@ -31,14 +31,15 @@ void join_settle(struct rdzv *r,
                  const struct msg_join *j)
 {
     bool may_run = j->state != MSG_STATE_NONE && j->round > 0;
-    bool member = may_run && join_is_hole(r, run, j);
-    bool pending = run->office.pending; /* else it is asked with the others */
+    bool member = may_run && inherit_is_hole(r, run, j);
+    bool pending =
+        run->authority.pending; /* else it is asked with the others */
     /* A spare may have been told of a round that never was in force. */
-    bool knows = run->recovery.rebuilt && join_is_of_instance(run, j) &&
+    bool knows = run->recovery.inherited && inherit_is_of_instance(run, j) &&
                  j->round <= run->round.number;
     if (knows && may_run)
-        join_restore(r, run, j);
-    strikes_believe(r, run, n, knows ? j->struck : 0, j->aside_ms);
+        inherit_sums(r, run, j);
+    strikes_believe(r, run, n, knows ? j->strikes : 0, j->cooldown_left_ms);
     /* A lease of the server before us, which ours may not reach in time. */
     if (may_run)
         n->lease_until_us = mono_after(
@@ -46,12 +47,12 @@ void join_settle(struct rdzv *r,
                            run->conf.heartbeat_us);
     node_grant(r, n, n->beat_seq, n->beat_seq > 0 ? n->beat_heard : -1);
     if (member) {
-        join_fill_hole(r, run, n, j);
+        inherit_fill_hole(r, run, n, j);
     } else if (may_run) {
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
         node_make_stale(r, n, j->round, "that round is over");
-        if (!join_is_of_instance(run, j))
+        if (!inherit_is_of_instance(run, j))
             propose_say_voters(r, run, n); /* it has no vote any more */
     } else {
         if (!pending) /* where to go if this server is lost */
@@ -70,12 +71,12 @@ static void tell_running(struct rdzv *r,
                          const struct node *n,
                          const struct msg_join *j)
 {
-    if (join_is_of_instance(run, j) && j->round == run->round.number &&
+    if (inherit_is_of_instance(run, j) && j->round == run->round.number &&
         j->group_rank >= 0)
         return;
-    /* The server before us sealed a rebuilt round and told its members of it:
-     * nothing is known of it here that could be told again. */
-    if (run->recovery.rebuilt) {
+    /* The server before us sealed an inherited round and told its members of
+     * it: nothing is known of it here that could be told again. */
+    if (run->recovery.inherited) {
         round_over(r, run, "a node came back without the workers of the round",
                    MSG_AT_ONCE);
     } else if (n->moved && n->group_rank == 0) {
@@ -131,7 +132,7 @@ void join_tell_again(struct rdzv *r,
     case NODE_DONE:
     case NODE_DRAINED:
         return; /* it says so again itself */
-    case NODE_CLAIMS:
+    case NODE_JOINING:
     case NODE_FREE:
     case NODE_STATES:
         break;

@@ -87,10 +87,7 @@ static void
 take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
 {
     struct exits all, part;
-    run->report.ends.by_term += m->by_term;
-    run->report.ends.by_kill += m->by_kill;
-    run->report.ends.by_signal += m->by_signal;
-    run->report.ends.by_code += m->by_code;
+    exits_add_counts(&run->report.ends, m->counts);
     exits_parse(&all, m->ends);
     exits_filter(&all, -SIGTERM, true, &part);
     exits_merge(run->report.exits_list, m->base_rank, n->name, &part);
@@ -103,10 +100,12 @@ take_ends(struct run *run, const struct node *n, const struct msg_ready *m)
 static bool left_in_order(const struct msg_ready *m)
 {
     struct exits all, others, bad;
+    struct exits_counts n = {.by_term = 0};
+    exits_add_counts(&n, m->counts);
     exits_parse(&all, m->ends);
     exits_filter(&all, -SIGTERM, true, &others);
     exits_filter(&others, 128 + SIGTERM, true, &bad);
-    return m->by_kill == 0 && m->by_signal == 0 && bad.n == 0;
+    return n.by_kill == 0 && n.by_signal == 0 && bad.n == 0;
 }
 
 /* One that did not is missing at the step at which the others leave. */
@@ -198,7 +197,7 @@ void member_ready(struct rdzv *r,
         if (is_current(r, run, n, round, "ready"))
             ready_of_leaving(r, run, n, m);
         return;
-    case NODE_CLAIMS: /* see claim_note */
+    case NODE_JOINING: /* see election_note */
     case NODE_PENDING:
     case NODE_WAITING:
     case NODE_SPARE:
@@ -254,12 +253,12 @@ void member_leave(struct rdzv *r,
 {
     if (run->state == RUN_ENDED)
         return;
-    if (l->asks) {
+    if (l->what == MSG_LEAVE_ASKS) {
         command_drain_asked(r, n);
         return;
     }
-    office_leave(&run->office, n->agent);
-    if (l->all && n->group_rank >= 0) {
+    node_says(r, n, AUTHORITY_LEAVES, 0);
+    if (l->what == MSG_LEAVE_ALL && n->group_rank >= 0) {
         on_leave_all(r, run, n, l);
         return;
     }
@@ -285,7 +284,7 @@ void member_leave(struct rdzv *r,
 
 void member_bye(struct rdzv *r, struct run *run, struct node *n)
 {
-    office_bye(&run->office, n->agent);
+    node_says(r, n, AUTHORITY_BYE, 0);
     if (n->state != NODE_ENDING) {
         node_gone(r, n, "said bye");
         return;

@@ -6,7 +6,7 @@
  * of the same instance and may act for it. If the instances differ the younger
  * one gives way: it was begun by nodes that knew nothing of the older one.
  * Where strangers may join it gives way only while it is young, or any stranger
- * could move it. An agent that is sent somewhere obeys only a server in office
+ * could move it. An agent that is sent somewhere obeys only a leader
  * there.
  *
  * An agent that asks is counted as long as it asks again: a connection alone
@@ -14,7 +14,7 @@
  * agents, as many as all voters of eight runs; others are answered, and not
  * counted.
  *
- * Ages are compared, not epochs: either instance may have had more servers.
+ * Ages are compared, not terms: either instance may have had more servers.
  * Both sides compare the same two ages, but for the time that a message takes,
  * by which each believes the other one to be younger: so never do both give
  * way.
@@ -26,7 +26,8 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/election.h"
+#include "rendezvous/core/inner/join/handback.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/state/run.h"
@@ -42,7 +43,7 @@ struct moved_run {
     char run[129]; /* "": the slot was never used */
     char instance[RNG_ID_LEN + 1];
     int64_t born_us; /* when that had its first round */
-    struct epoch epoch;
+    struct term term;
     char addr[73];
     int conn; /* on which it was said */
     int64_t until_us;
@@ -97,22 +98,20 @@ static int64_t born_us(const struct rdzv *r, int64_t age_ms)
     return r->now_us - age_ms * MONO_MS;
 }
 
-/* Of two that say so, the older instance, or the higher epoch of one. */
+/* Of two that say so, the older instance, or the higher term of one. */
 static bool is_worse(const struct rdzv *r,
                      const struct msg_serves *s,
                      const struct moved_run *m)
 {
-    struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
     if (!msg_same_instance(s->instance, m->instance))
         return born_us(r, s->instance_ms) >= m->born_us;
-    return epoch_cmp(&epoch, &m->epoch) < 0;
+    return term_cmp(&s->term, &m->term) < 0;
 }
 
 /* NULL: it is not believed. */
 static struct moved_run *
 remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 {
-    struct epoch epoch = epoch_make(s->epoch, s->epoch_id);
     struct moved_run *m = find(r, s->run);
     *is_new = m == NULL || strcmp(m->addr, s->addr) != 0;
     if (m != NULL && is_worse(r, s, m))
@@ -122,7 +121,7 @@ remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
     msg_set(m->run, s->run);
     msg_set(m->instance, s->instance);
     m->born_us = born_us(r, s->instance_ms);
-    m->epoch = epoch;
+    m->term = s->term;
     msg_set(m->addr, s->addr);
     m->conn = conn;
     m->until_us = mono_after(r->now_us, HOLDS_US);
@@ -134,12 +133,11 @@ remember(struct rdzv *r, const struct msg_serves *s, int conn, bool *is_new)
 static void
 send_where(struct rdzv *r, const struct moved_run *to, int reached, int conn)
 {
-    struct msg m = {.kind = MSG_KIND_moved, .moved.reached = reached};
-    m.moved.epoch = to->epoch.count;
-    msg_set(m.moved.epoch_id, to->epoch.id);
-    msg_set(m.moved.addr, to->addr);
-    msg_set_name(m.moved.instance, to->instance);
-    m.moved.instance_ms =
+    struct msg m = {.kind = MSG_KIND_serves, .serves.reached = reached};
+    m.serves.term = to->term;
+    msg_set(m.serves.addr, to->addr);
+    msg_set_name(m.serves.instance, to->instance);
+    m.serves.instance_ms =
         mono_min((r->now_us - to->born_us) / MONO_MS, AGE_MS_MAX);
     reply_send(r, conn, &m);
 }
@@ -149,11 +147,10 @@ static void send_there(struct rdzv *r, const struct moved_run *to, int conn)
     send_where(r, to, 0, conn);
 }
 
-/* It has rounds of the run, and half of the voters vouch for it. */
+/* It has rounds of the run, and may act for it. */
 static bool has_run(const struct rdzv *r, const struct run *run)
 {
-    return run->round.number > 0 &&
-           office_may_act(&run->office, r->now_us, run->conf.heartbeat_us);
+    return run->round.number > 0 && run_may_act(run, r->now_us);
 }
 
 /* Who may join has the token, or an option says that all hosts are trusted. */
@@ -168,7 +165,7 @@ static bool is_given_up(const struct rdzv *r,
                         const struct run *run,
                         const struct moved_run *to)
 {
-    bool claims = run->state == RUN_CANDIDATE;
+    bool claims = run->state == RUN_ELECTING;
     const char *instance = claims ? run->takeover.instance : run->instance;
     int64_t born = claims ? run->takeover.born_us : run->born_us;
     bool begun = run->round.number > 0;
@@ -177,7 +174,7 @@ static bool is_given_up(const struct rdzv *r,
                (!begun || are_trusted(r) ||
                 r->now_us < mono_after(run->opened_us, YOUNG_US));
     return !begun ||
-           (!has_run(r, run) && epoch_cmp(&to->epoch, &run->office.epoch) > 0);
+           (!has_run(r, run) && term_cmp(&to->term, &run->authority.term) > 0);
 }
 
 /* This server knows of an older instance than `s` tells of. The agent at the
@@ -191,7 +188,7 @@ static void tell_older(struct rdzv *r,
     const struct moved_run *to = find(r, s->run);
     struct moved_run here = {.addr = ""};
     if (run != NULL && has_run(r, run)) {
-        here.epoch = run->office.epoch;
+        here.term = run->authority.term;
         here.born_us = run->born_us;
         msg_set(here.instance, run->instance);
         to = &here;
@@ -260,12 +257,12 @@ bool moved_is_sought(const struct rdzv *r, const char *run)
     return count_looks(r, run) > 0;
 }
 
-/* This server is in office, and if the run had a round half of the voters vouch
- * for that. */
+/* This server is the leader, and if the run had a round half of the voters
+ * vouch for that: launchers that a strict run lacks are to come here. */
 static bool leads(const struct rdzv *r, const struct run *run)
 {
-    return run != NULL && run->office.state == OFFICE_HELD &&
-           (run->round.number == 0 || has_run(r, run));
+    return run != NULL && run->authority.state == AUTHORITY_LEADER &&
+           (run->round.number == 0 || run_has_voters(run, r->now_us));
 }
 
 static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
@@ -278,7 +275,7 @@ static void answer_look(struct rdzv *r, const struct msg_serves *s, int conn)
     if (run != NULL)
         rdzv_touch(r, run); /* what is sought is not founded (takeover.c) */
     if (leads(r, run)) {
-        to.epoch = run->office.epoch;
+        to.term = run->authority.term;
         msg_set(to.instance, run->instance);
         if (run->round.number > 0)
             to.born_us = run->born_us;
@@ -296,21 +293,35 @@ static void note_moved(struct rdzv *r,
 {
     char text[sizeof(to->addr) + 40];
     (void)snprintf(text, sizeof(text), "to %s, term %lld", to->addr, /* fits */
-                   (long long)to->epoch.count);
+                   (long long)to->term.count);
     note_about(r, run,
                &(struct note){
                    .kind = NOTE_moved, .run = name, .node = "", .text = text});
 }
 
+/* Its own instance, which no other one gives way to. */
+static bool is_of_its_run(const struct rdzv *r,
+                          const struct node *n,
+                          const struct msg_serves *s)
+{
+    const char *own = r->runs[n->run].instance;
+    return own[0] != '\0' && msg_same_instance(s->instance, own);
+}
+
 void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
 {
     const struct msg_serves *s = &ev->msg->serves;
+    struct node *n = node_at(r, r->conn_node[ev->conn]);
     bool is_new;
     if (s->addr[0] == '\0') {
         answer_look(r, s, ev->conn);
         return;
     }
-    if (strcmp(s->epoch_id, r->limits.server) == 0)
+    if (n != NULL && is_of_its_run(r, n, s)) {
+        handback_hear(r, n, s);
+        return;
+    }
+    if (strcmp(s->term.id, r->limits.server) == 0)
         return; /* two addresses lead here */
     struct moved_run *to = remember(r, s, ev->conn, &is_new);
     struct run *run = run_find(r, s->run);
@@ -319,7 +330,10 @@ void moved_heard(struct rdzv *r, const struct rdzv_event *ev)
         return;
     if (is_new)
         note_moved(r, run, s->run, to);
-    if (run == NULL || !is_given_up(r, run, to))
+    if (run != NULL && !is_given_up(r, run, to))
+        return;
+    handback_offer(r, s, ev->conn);
+    if (run == NULL)
         return;
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].conn >= 0)
@@ -337,19 +351,18 @@ void moved_closed(struct rdzv *r, int conn)
             r->moved->looks[i].until_us = 0;
 }
 
-/* It was there, or another server was in office since: so nobody is sent there
+/* It was there, or another server led since: so nobody is sent there
  * until that is said again. A node that holds no round knows nothing of it; one
  * of a younger instance is to give that up, one of an older one is of no use
  * there. */
 static bool
 has_left(const struct rdzv *r, struct moved_run *to, const struct msg_join *j)
 {
-    struct epoch epoch = epoch_make(j->epoch, j->epoch_id);
     if (j->instance[0] == '\0')
         return false;
     if (!msg_same_instance(j->instance, to->instance))
         return born_us(r, j->instance_ms) <= to->born_us;
-    if (epoch_cmp(&epoch, &to->epoch) < 0)
+    if (term_cmp(&j->term, &to->term) < 0)
         return false;
     to->until_us = 0;
     return true;

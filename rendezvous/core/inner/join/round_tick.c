@@ -9,13 +9,13 @@
 #include <stdio.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/election.h"
 #include "rendezvous/core/inner/join/join_place.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
 #include "rendezvous/core/inner/round/round.h"
 #include "rendezvous/core/inner/round/round_end.h"
-#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/inherited.h"
 #include "rendezvous/core/inner/round/round_seal.h"
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
@@ -25,8 +25,7 @@
  * has had a round. Its nodes give up by themselves. */
 static void give_up(struct rdzv *r, struct run *run)
 {
-    if (run->round.number == 0 ||
-        office_may_act(&run->office, r->now_us, run->conf.heartbeat_us)) {
+    if (run->round.number == 0 || run_has_voters(run, r->now_us)) {
         round_end_by_timeout(r, run);
         return;
     }
@@ -39,6 +38,10 @@ static void give_up(struct rdzv *r, struct run *run)
 
 static void tick_gather(struct rdzv *r, struct run *run)
 {
+    if (r->now_us >= run_anew_at_us(run)) {
+        run_forget(r, run); /* who waits comes again, and begins it */
+        return;
+    }
     int have = run->count[NODE_WAITING] + run->count[NODE_SPARE];
     int64_t give_up_us = mono_after(run->gather.since_us, run->conf.join_us);
     if (have < run->conf.nodes_min && r->now_us >= give_up_us) {
@@ -97,7 +100,7 @@ static void tick_candidate(struct rdzv *r, struct run *run)
     if (r->now_us < run->takeover.notice_at_us)
         return;
     if (run->head >= 0)
-        claim_tell(r, run);
+        election_tell(r, run);
     else
         run_forget(r, run);
 }
@@ -108,7 +111,7 @@ void round_tick(struct rdzv *r, struct run *run)
     while ((due = strikes_take_due(r, run)) != NULL)
         join_place(r, run, due);
     switch (run->state) {
-    case RUN_CANDIDATE:
+    case RUN_ELECTING:
         tick_candidate(r, run);
         return;
     case RUN_PENDING:
@@ -146,7 +149,7 @@ static int64_t gather_deadline(const struct rdzv *r, const struct run *run)
         return run->takeover.calm_us > r->now_us
                    ? mono_min(at_us, run->takeover.calm_us)
                    : at_us;
-    else if (run->recovery.rebuilt)
+    else if (run->recovery.inherited)
         at_us = mono_min(at_us, round_known_at_us(run));
     else
         at_us = mono_min(at_us, run->gather.seal_at_us);
@@ -161,15 +164,16 @@ static int64_t active_deadline(const struct run *run)
                                                            : MONO_NEVER;
 }
 
-int64_t round_deadline(const struct rdzv *r, const struct run *run)
+static int64_t deadline_of_state(const struct rdzv *r, const struct run *run)
 {
     switch (run->state) {
-    case RUN_CANDIDATE:
+    case RUN_ELECTING:
         return run->takeover.notice_at_us;
     case RUN_PENDING:
         return strikes_deadline(run);
     case RUN_GATHER:
-        return mono_min(gather_deadline(r, run), strikes_deadline(run));
+        return mono_min(run_anew_at_us(run), mono_min(gather_deadline(r, run),
+                                                      strikes_deadline(run)));
     case RUN_ACTIVE:
     case RUN_DRAIN:
         return mono_min(active_deadline(run), strikes_deadline(run));
@@ -180,4 +184,12 @@ int64_t round_deadline(const struct rdzv *r, const struct run *run)
         break;
     }
     DDP_WRONG("run state");
+}
+
+/* What is due by count is looked at behind each tick (takeover.c). */
+int64_t round_deadline(const struct rdzv *r, const struct run *run)
+{
+    int64_t at_us = deadline_of_state(r, run);
+    return run_is_live(run) ? mono_min(at_us, run->takeover.count_at_us)
+                            : at_us;
 }

@@ -1,21 +1,23 @@
 /*
- * Happy path: the server that was in office is gone. Its nodes come, this run
- * is a CANDIDATE (claim.c). More than half of the voters are here: all are
- * asked for their promise (ask). More than half have promised: the server is in
- * office (win), the newest round that was told of is rebuilt, and what each
- * node claimed counts as if it joined now (settle).
+ * Happy path: the leader is gone. Its nodes come, this run
+ * is ELECTING (election.c). More than half of the voters are here: all are
+ * asked for their promise (ask). More than half have promised: the server is
+ * the leader (win), the newest round that was told of is inherited, and what
+ * each node claimed counts as if it joined now (settle).
  *
  * Failure modes: all that knew of a round go away again: the newcomers may
  * begin anew (release). A voter had accepted the end of the run: the end is
- * said again (complete_end). A node comes to a server in office and has
- * promised another one more: that one may have been in office, and have let
+ * said again (complete_end). A node comes to a leader and has
+ * promised another one more: that one may have led, and have let
  * nodes run that this one took for lost. So what is known here counts no more:
- * all nodes have to come again, and tell it (claim_forget).
+ * all nodes have to come again, and tell it (election_forget).
  * Too few voters come: nothing follows, until an operator gives up those that
- * are missing (go-on in command.c). A server that was in office begins another
- * epoch then, so that what it does from now on differs from what others may do.
- * Members do not come: they are waited for as long as an earlier server may
- * have let them run (round_known_at_us), or until they said farewell.
+ * are missing (go-on in command.c), or in a strict run enough launchers are
+ * here without them for a lease (go_on_by_count). A server that led
+ * begins another term then, so that what it does from now on differs from what
+ * others may do. Members do not come: they are waited for as long as an earlier
+ * server may have let them run (round_known_at_us), or until they said
+ * farewell.
  */
 #include "rendezvous/core/inner/join/takeover.h"
 
@@ -23,9 +25,9 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/core/inner/join/claim.h"
+#include "rendezvous/core/inner/join/election.h"
 #include "rendezvous/core/inner/join/farewell.h"
-#include "rendezvous/core/inner/join/join_rebuild.h"
+#include "rendezvous/core/inner/join/inherit.h"
 #include "rendezvous/core/inner/join/join_settle.h"
 #include "rendezvous/core/inner/join/member.h"
 #include "rendezvous/core/inner/join/moved.h"
@@ -41,17 +43,17 @@
 /* -- what was claimed counts ----------------------------------------------- */
 
 /* It has accepted the newest round. */
-static bool has_accepted(const struct run *run, const struct claim *c)
+static bool has_accepted(const struct run *run, const struct statement *c)
 {
-    return c->voted && c->round == run->office.round &&
-           epoch_cmp(&c->epoch, &run->office.round_epoch) == 0;
+    return c->voted && c->round == run->authority.round &&
+           term_cmp(&c->term, &run->authority.round_term) == 0;
 }
 
 /* Its place in the newest round, -1: none is known. It may not have been told
  * of that: but where all members vote the order of voters is that of places. */
-static int place_of(const struct run *run, const struct claim *c)
+static int place_of(const struct run *run, const struct statement *c)
 {
-    const struct voters *now = &run->office.sets[OFFICE_NOW];
+    const struct voters *now = &run->authority.sets[AUTHORITY_NOW];
     if (has_accepted(run, c) && c->group_rank >= 0)
         return c->group_rank;
     return run->round.group_world == now->n ? voters_find(now, c->join.agent)
@@ -60,7 +62,7 @@ static int place_of(const struct run *run, const struct claim *c)
 
 /* Whether the node never began the newest round, or has not heard of that
  * round: it runs nothing, and obeys this server by now. */
-static bool has_not_begun(const struct run *run, const struct claim *c)
+static bool has_not_begun(const struct run *run, const struct statement *c)
 {
     const struct msg_join *j = &c->join;
     bool idle = j->state == MSG_STATE_NONE || j->state == MSG_STATE_READY;
@@ -70,8 +72,9 @@ static bool has_not_begun(const struct run *run, const struct claim *c)
 }
 
 /* As if it joined now. */
-static struct msg_join
-as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
+static struct msg_join as_of_now(const struct rdzv *r,
+                                 const struct run *run,
+                                 const struct statement *c)
 {
     struct msg_join j = c->join;
     int64_t ms = (r->now_us - c->at_us) / MONO_MS;
@@ -79,7 +82,7 @@ as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
     j.recent_ms = mono_min(j.recent_ms + ms, AGE_MS_MAX);
     if (has_not_begun(run, c)) {
         msg_set(j.instance, run->instance);
-        j.round = run->office.round;
+        j.round = run->authority.round;
         j.group_rank = place_of(run, c);
         j.state = j.group_rank >= 0 ? MSG_STATE_READY : MSG_STATE_NONE;
     }
@@ -87,8 +90,10 @@ as_of_now(const struct rdzv *r, const struct run *run, const struct claim *c)
 }
 
 /* What it said after its join. It may be gone by that. */
-static void
-repeat(struct rdzv *r, struct run *run, struct node *n, const struct claim *c)
+static void repeat(struct rdzv *r,
+                   struct run *run,
+                   struct node *n,
+                   const struct statement *c)
 {
     struct run_takeover *t = &run->takeover;
     if (strcmp(t->failed_agent, n->agent) == 0) {
@@ -105,13 +110,13 @@ repeat(struct rdzv *r, struct run *run, struct node *n, const struct claim *c)
 
 static void settle(struct rdzv *r, struct run *run, struct node *n)
 {
-    struct claim c = *claim_of(r, n);
+    struct statement c = *statement_of(r, n);
     c.join = as_of_now(r, run, &c);
     node_set_state(r, n, NODE_WAITING);
     n->untold = false;
     node_ask(r, n);
     if (c.join.ended) { /* an end that is newer would have been completed */
-        claim_void_end(r, run, &c.join, n->conn);
+        election_void_end(r, run, &c.join, n->conn);
         node_remove(r, n);
         return;
     }
@@ -119,26 +124,26 @@ static void settle(struct rdzv *r, struct run *run, struct node *n)
     repeat(r, run, n, &c);
 }
 
-/* Of all that CLAIM, or of those alone that obey by now. */
+/* Of all that are JOINING, or of those alone that obey by now. */
 static void settle_all(struct rdzv *r, struct run *run, bool obeying)
 {
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
         next = n->next;
-        if (obeying && epoch_cmp(&n->epoch, &run->office.epoch) != 0)
+        if (obeying && term_cmp(&n->launcher.term, &run->authority.term) != 0)
             continue;
-        if (n->state == NODE_CLAIMS) {
+        if (n->state == NODE_JOINING) {
             settle(r, run, n);
         } else if (n->untold) {
             n->untold = false;
-            join_tell_again(r, run, n, &claim_of(r, n)->join);
+            join_tell_again(r, run, n, &statement_of(r, n)->join);
         }
     }
 }
 
 /* -- nothing to take over -------------------------------------------------- */
 
-static bool knows_of_a_round(const struct claim *c)
+static bool knows_of_a_round(const struct statement *c)
 {
     return c->voted || (c->join.instance[0] != '\0' &&
                         (c->join.round > 0 || c->join.ended));
@@ -149,47 +154,43 @@ static bool may_begin_anew(const struct rdzv *r, const struct run *run)
 {
     bool first = false;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        const struct claim *c = claim_of(r, &r->nodes[i]);
+        const struct statement *c = statement_of(r, &r->nodes[i]);
         if (knows_of_a_round(c))
             return false;
-        first |= claim_may_begin(run, &c->join);
+        first |= election_may_found(run, &c->join);
     }
     return first;
 }
 
 static void release(struct rdzv *r, struct run *run)
 {
-    int64_t heard = run->office.heard;
-    claim_open(r, run);
-    run->office.heard = heard;
-    claim_take_office(r, run);
-    office_win(&run->office);
+    election_open(r, run, run->authority.heard);
     round_gather(r, run);
     settle_all(r, run, false);
 }
 
-/* -- taking office --------------------------------------------------------- */
+/* -- elections --------------------------------------------------------- */
 
 static void ask(struct rdzv *r, struct run *run)
 {
     run->takeover.outbid = false;
-    claim_take_office(r, run);
+    election_begin(r, run);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         node_ask(r, &r->nodes[i]);
 }
 
-/* In office, and an operator gave up the voters that it lacked. What is known
- * of the run still is; what was proposed to them is not. */
+/* The voters that the server lacked were given up. What is known of the run
+ * still is; what was proposed to them is not. */
 static void ask_again(struct rdzv *r, struct run *run)
 {
     if (run->state == RUN_PENDING)
         propose_give_up(r, run, "its voters were given up");
-    if (run->office.pending)
-        office_abandon(&run->office);
+    if (run->authority.pending)
+        authority_abandon(&run->authority, false);
     ask(r, run);
 }
 
-/* A voter had accepted the end that a server in office said, and it heard of no
+/* A voter had accepted the end that a leader said, and it heard of no
  * later round: the end is said again. */
 static void complete_end(struct rdzv *r, struct run *run)
 {
@@ -207,7 +208,7 @@ static void complete_end(struct rdzv *r, struct run *run)
 static bool ended_before(const struct run *run)
 {
     return run->takeover.end_status >= 0 &&
-           epoch_cmp(&run->takeover.end_epoch, &run->office.round_epoch) >= 0;
+           term_cmp(&run->takeover.end_term, &run->authority.round_term) >= 0;
 }
 
 /* Members of an older instance than the one of which this server has the
@@ -216,10 +217,10 @@ static void refuse_older(struct rdzv *r, struct run *run)
 {
     for (int i = run->head, next; i >= 0; i = next) {
         struct node *n = &r->nodes[i];
-        const struct msg_join *j = &claim_of(r, n)->join;
+        const struct msg_join *j = &statement_of(r, n)->join;
         next = n->next;
         if (j->state == MSG_STATE_NONE || j->round == 0 ||
-            join_is_of_instance(run, j) || join_is_younger(r, run, j))
+            inherit_is_of_instance(run, j) || inherit_is_younger(r, run, j))
             continue;
         note(r, NOTE_refused, run, n->name,
              "it holds an older instance; connection closed");
@@ -227,77 +228,166 @@ static void refuse_older(struct rdzv *r, struct run *run)
     }
 }
 
-/* A CANDIDATE is in office. */
+/* This server has become the leader. */
 static void take_over(struct rdzv *r, struct run *run)
 {
     run->state = RUN_GATHER;
     round_gather(r, run);
-    join_rebuild(r, run);
+    inherit_round(r, run);
     refuse_older(r, run);
     if (ended_before(run)) {
         complete_end(r, run);
         return;
     }
     farewell_close_holes(r, run); /* newcomers are no spares then */
-    propose_find_addresses(r, run, &run->office.sets[OFFICE_NOW]);
+    propose_find_addresses(r, run, &run->authority.sets[AUTHORITY_NOW]);
     settle_all(r, run, false);
 }
 
-/* Their last beats are answered now. */
+/* Their last beats, or joins, are answered now: a round that came to a node
+ * before its lease would be over at once. Not those of a node that is silent,
+ * whose loss would be put off. */
 static void grant_all(struct rdzv *r, struct run *run)
 {
+    int64_t silent_us = r->now_us - run->conf.heartbeat_us / 2;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         struct node *n = &r->nodes[i];
-        if (n->conn >= 0 && n->state != NODE_CLAIMS && n->beat_seq > 0)
-            node_grant(r, n, n->beat_seq, n->beat_heard);
+        if (n->conn >= 0 && n->state != NODE_JOINING && n->heard_us > silent_us)
+            node_grant(r, n, n->beat_seq, n->beat_seq > 0 ? n->beat_heard : -1);
     }
 }
 
 static void win(struct rdzv *r, struct run *run)
 {
-    struct office *o = &run->office;
-    office_win(o);
+    struct authority *a = &run->authority;
     round_be_calm(r, run);
-    if (run->state == RUN_CANDIDATE)
+    if (run->state == RUN_ELECTING)
         take_over(r, run);
-    int struck = office_count_struck(o);
+    struct authority_tally tally = authority_tally(a, r->now_us);
     char dead[40] = "";
-    if (struck > 0)
+    if (tally.dead > 0)
         (void)snprintf(dead, sizeof(dead), /* fits */ "; %d said farewell",
-                       struck);
+                       tally.dead);
     if (run->state == RUN_ACTIVE) /* its workers run: there was no outage */
         run->takeover.calm_us = r->now_us;
-    note(r, NOTE_took_office, run, "", "term %lld, %d of %d voters are here%s",
-         (long long)o->epoch.count, office_count_here(o), o->sets[OFFICE_NOW].n,
-         dead);
+    note(r, NOTE_elected, run, "", "term %lld, %d of %d voters are here%s",
+         (long long)a->term.count, tally.here, tally.voters, dead);
     if (run->state != RUN_ENDED)
         grant_all(r, run);
 }
 
+/* -- by count -------------------------------------------------------------- */
+
+/* Those of the last round that are not here: how many of how many, and their
+ * group ranks, if all of its nodes vote. */
+static void describe_missing(const struct run *run, char *text, size_t size)
+{
+    const struct voters *now = &run->authority.sets[AUTHORITY_NOW];
+    bool ranked =
+        now->n == run->round.group_world || now->n == run->takeover.group_world;
+    int n = now->n - authority_tally(&run->authority, 0).here;
+    size_t len = (size_t)snprintf(
+        text, size, "%d of the %d node%s that decide%s on the next round", n,
+        now->n, now->n == 1 ? "" : "s", now->n == 1 ? "s" : "");
+    for (int i = 0, told = 0; ranked && i < now->n && len + 24 < size; i++) {
+        if (authority_vote(&run->authority, now->id[i])->here)
+            continue;
+        len += (size_t)snprintf(text + len, size - len, "%s%d",
+                                told == 0 ? " (group rank " : ", ", i);
+        if (++told == n)
+            (void)snprintf(text + len, size - len, ")");
+    }
+}
+
+/* Whether enough launchers of a strict run are here, and too few voters. */
+static bool may_count(const struct run *run)
+{
+    return run->authority.rules.strict && run->authority.round > 0 &&
+           run->authority.heard < AUTHORITY_COUNT_MAX &&
+           authority_tally(&run->authority, 0).lacks_voters &&
+           run_nodes_here(run) >= run->conf.nodes_min;
+}
+
+/* When those that are here have answered nobody else for a lease, so that they
+ * count; at least half a lease from now, in which voters may come. */
+static int64_t all_count_at_us(const struct rdzv *r, const struct run *run)
+{
+    int64_t lease_us = run->conf.heartbeat_us;
+    int64_t last_us = r->now_us - lease_us / 2;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        if (r->nodes[i].launcher.answered_us > last_us)
+            last_us = r->nodes[i].launcher.answered_us;
+    return mono_after(last_us, lease_us);
+}
+
+/* A leader has waited for a lease since those voters answered. */
+static int64_t count_at_us(const struct rdzv *r, const struct run *run)
+{
+    const struct authority *a = &run->authority;
+    int64_t at_us = run->takeover.count_at_us;
+    if (!may_count(run))
+        return MONO_NEVER;
+    if (a->state == AUTHORITY_LEADER)
+        return authority_leases(a, r->now_us).voters_us;
+    return at_us != MONO_NEVER ? at_us : all_count_at_us(r, run);
+}
+
+static void go_on_by_count(struct rdzv *r, struct run *run)
+{
+    struct run_takeover *t = &run->takeover;
+    char missing[sizeof(t->without)];
+    describe_missing(run, missing, sizeof(missing));
+    msg_set(t->without, missing);
+    note(r, NOTE_by_count, run, "",
+         "enough nodes are here (%d); the run goes on without %s",
+         run_nodes_here(run), t->without);
+    run_give_up_missing(r, run, true);
+    t->count_at_us = MONO_NEVER;
+    if (run->state == RUN_ELECTING &&
+        run->authority.state == AUTHORITY_CANDIDATE)
+        authority_resign(&run->authority);
+}
+
 /* -- all that may follow from a step --------------------------------------- */
 
-/* By an epoch that is believed (office_hear). */
+/* By a term that is believed (authority_hear). */
 static bool is_outbid(const struct rdzv *r, const struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
-        if (n->conn >= 0 && n->epoch.count <= run->office.heard &&
-            epoch_cmp(&n->epoch, &run->office.epoch) > 0)
+        if (n->conn >= 0 && n->launcher.term.count <= run->authority.heard &&
+            term_cmp(&n->launcher.term, &run->authority.term) > 0)
             return true;
     }
     return false;
 }
 
-static bool wants_office(const struct rdzv *r, struct run *run)
+static bool can_campaign(const struct run *run)
 {
-    if (run->state == RUN_CANDIDATE)
-        return run->office.state == OFFICE_SEEKS && run->office.round > 0;
+    return authority_tally(&run->authority, 0).may_campaign;
+}
+
+static bool wants_election(const struct rdzv *r, struct run *run)
+{
+    if (run->state == RUN_ELECTING)
+        return run->authority.state == AUTHORITY_FOLLOWER &&
+               run->authority.round > 0;
     run->takeover.outbid = run->takeover.outbid && is_outbid(r, run);
     return run->takeover.outbid;
 }
 
-static void look_in_office(struct rdzv *r, struct run *run)
+/* It gave no leases, and could give some now that are of use. */
+static bool may_grant_again(const struct rdzv *r, const struct run *run)
 {
+    return run_may_act(run, mono_after(r->now_us, run->conf.heartbeat_us / 4));
+}
+
+static void look_as_leader(struct rdzv *r, struct run *run)
+{
+    if (run->takeover.grants != RUN_GRANTS && may_grant_again(r, run)) {
+        run->takeover.grants = RUN_GRANTS;
+        grant_all(r, run);
+    }
     if (run->takeover.obeyed) {
         run->takeover.obeyed = false;
         settle_all(r, run, true);
@@ -312,21 +402,24 @@ void takeover_look(struct rdzv *r, struct run *run)
     struct run_takeover *t = &run->takeover;
     if (!run_is_live(run))
         return;
-    if (run->state == RUN_CANDIDATE && t->changed && may_begin_anew(r, run))
+    if (run->state == RUN_ELECTING && t->changed && may_begin_anew(r, run))
         release(r, run);
     t->changed = false;
-    if (t->ordered && run->state != RUN_CANDIDATE &&
-        office_may_ask(&run->office))
+    t->count_at_us = count_at_us(r, run);
+    if (r->now_us >= t->count_at_us)
+        go_on_by_count(r, run);
+    if (t->ordered && run->state != RUN_ELECTING && can_campaign(run))
         ask_again(r, run);
     t->ordered = false;
-    if (wants_office(r, run) && office_may_ask(&run->office)) {
+    if (wants_election(r, run) && can_campaign(run)) {
         if (run->round.number > 0)
-            claim_forget(r, run, "");
+            election_forget(r, run, "");
         else
             ask(r, run);
     }
-    if (office_is_won(&run->office))
+    if (run->authority.state == AUTHORITY_CANDIDATE &&
+        authority_advance(&run->authority, r->now_us) == AUTHORITY_ELECTED)
         win(r, run);
-    if (run->office.state == OFFICE_HELD && run_is_live(run))
-        look_in_office(r, run);
+    if (run->authority.state == AUTHORITY_LEADER && run_is_live(run))
+        look_as_leader(r, run);
 }

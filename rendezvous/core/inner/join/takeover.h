@@ -1,7 +1,8 @@
 /*
  * core/inner/join/takeover: inside the rendezvous core: what follows from what
- * nodes promised, accepted and claimed: the server asks for promises, takes
- * office, puts a round in force. Nothing outside rendezvous/core includes this.
+ * nodes promised, accepted and claimed: the server asks for promises, is
+ * elected, puts a round in force. Nothing outside rendezvous/core includes
+ * this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_JOIN_TAKEOVER_H
 #define RENDEZVOUS_CORE_INNER_JOIN_TAKEOVER_H

@@ -88,7 +88,7 @@ static struct run *finished_run(const struct rdzv *r)
     struct run *oldest = NULL;
     for (int i = 0; i < r->limits.runs_max; i++) {
         struct run *run = &r->runs[i];
-        if (run->state != RUN_ENDED && !run_is_abandoned(run))
+        if (run->state != RUN_ENDED && !run_is_abandoned(run, r->now_us))
             continue;
         if (oldest == NULL || run->end.forget_at_us < oldest->end.forget_at_us)
             oldest = run;

@@ -4,8 +4,8 @@
  *
  * go-on is for a server that lacks voters. It is no proof: the operator answers
  * for it that those that are missing are dead. The others decide without them
- * (office_give_up); leases that they may hold are waited for all the same.
- * Those that come after all count again. They may know of epochs and rounds
+ * (authority_give_up); leases that they may hold are waited for all the same.
+ * Those that come after all count again. They may know of terms and rounds
  * that nobody here knows of: both numbers leap.
  *
  * A node that is drained is not trusted to have heard of it: it is marked, and
@@ -60,6 +60,8 @@ static const char *name_of(enum msg_verb verb)
         return "end";
     case MSG_ORDER_GO_ON:
         return "go-on";
+    case MSG_ORDER_STACKS:
+        return "stacks";
     }
     DDP_WRONG("order");
 }
@@ -147,12 +149,12 @@ static void refuse_without_majority(struct rdzv *r,
                                     const struct rdzv_event *ev,
                                     const struct run *run)
 {
-    const struct office *o = &run->office;
+    struct authority_tally tally = authority_tally(&run->authority, 0);
     refuse(r, ev, run, DDP_E_USAGE, /* messages: ok, more than half of n */
            "this server does not have run '%s': %d of its %d voters are "
            "here, and more than half are needed; if another node serves it, "
            "give the order there",
-           run->id, office_count_here(o), o->sets[OFFICE_NOW].n);
+           run->id, tally.here, tally.voters);
 }
 
 /* -- go-on ----------------------------------------------------------------- */
@@ -174,11 +176,10 @@ static bool is_anybody_here(const struct rdzv *r, const struct run *run)
 /* False: nobody whose absence could be overruled. */
 static bool find_missing(const struct run *run, struct missing *m)
 {
-    const struct office *o = &run->office;
-    *m = (struct missing){.here = office_count_here(o),
-                          .all = o->sets[OFFICE_NOW].n};
+    struct authority_tally tally = authority_tally(&run->authority, 0);
+    *m = (struct missing){.here = tally.here, .all = tally.voters};
     m->plural = m->all == 1 ? "" : "s";
-    return office_lacks_voters(o);
+    return tally.lacks_voters;
 }
 
 /* The run that the order is about; NULL: refused. The nodes of a run without a
@@ -195,7 +196,7 @@ stuck_run(struct rdzv *r, const struct rdzv_event *ev, struct missing *m)
     }
     if (find_missing(run, m))
         return run;
-    if (m->all == 0 || run->office.round == 0)
+    if (m->all == 0 || run->authority.round == 0)
         refuse(r, ev, run, DDP_E_USAGE,
                "run '%s' had no round yet that could go on; it begins when "
                "enough nodes are here",
@@ -206,13 +207,6 @@ stuck_run(struct rdzv *r, const struct rdzv_event *ev, struct missing *m)
                "which is enough",
                id, m->here, m->all, m->plural, m->here == 1 ? "is" : "are");
     return NULL;
-}
-
-static void give_up(struct rdzv *r, struct run *run)
-{
-    rdzv_touch(r, run);
-    run->takeover.leaps = run->takeover.ordered = true;
-    office_give_up(&run->office);
 }
 
 /* What an order would do, for somebody who has to decide. */
@@ -253,7 +247,7 @@ static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
     note(r, NOTE_ordered, run, "",
          "go-on with %d of %d voter%s, by ddpctl from %s", m.here, m.all,
          m.plural, ev->peer_addr);
-    give_up(r, run);
+    run_give_up_missing(r, run, false);
     answer(r, ev->conn, text);
 }
 
@@ -279,8 +273,7 @@ static void describe_end(
  * on: no launcher would end with it. */
 static bool has_run(const struct rdzv *r, const struct run *run)
 {
-    return run->state != RUN_CANDIDATE &&
-           office_may_act(&run->office, r->now_us, run->conf.heartbeat_us);
+    return run->state != RUN_ELECTING && run_has_voters(run, r->now_us);
 }
 
 static void command_end(struct rdzv *r, const struct rdzv_event *ev)
@@ -520,7 +513,7 @@ static void drain(struct rdzv *r, struct node *n)
     case NODE_DONE:
     case NODE_STALE:
         return; /* until it says leave */
-    case NODE_CLAIMS:
+    case NODE_JOINING:
     case NODE_PENDING:
     case NODE_LEAVING:
     case NODE_DRAINED:
@@ -542,7 +535,7 @@ static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
     struct run *run = &r->runs[n->run];
     if (!may_order(r, ev, run))
         return;
-    if (n->state == NODE_CLAIMS) {
+    if (n->state == NODE_JOINING) {
         refuse_without_majority(r, ev, run);
         return;
     }
@@ -567,13 +560,72 @@ static void command_drain(struct rdzv *r, const struct rdzv_event *ev)
 void command_drain_asked(struct rdzv *r, struct node *n)
 {
     struct run *run = &r->runs[n->run];
-    if (n->drained || n->state == NODE_CLAIMS || n->state == NODE_LEAVING ||
+    if (n->drained || n->state == NODE_JOINING || n->state == NODE_LEAVING ||
         n->state == NODE_ENDING || n->state == NODE_ENDED || !is_spared(run, n))
         return;
     note(r, NOTE_ordered, run, n->name, "drain, by its own check");
     n->drained = true;
     n->drained_by[0] = '\0';
     drain(r, n);
+}
+
+/* -- stacks ---------------------------------------------------------------- */
+
+/* The node that has the rank in the round that runs; NULL: refused. */
+static const struct node *
+node_of_rank(struct rdzv *r, const struct rdzv_event *ev, const struct run *run)
+{
+    int64_t rank = ev->msg->order.rank;
+    if (run->state != RUN_ACTIVE || run->round.world_size == 0) {
+        refuse(r, ev, run, DDP_E_USAGE, "run '%s' runs no workers now",
+               run->id);
+        return NULL;
+    }
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct node *n = &r->nodes[i];
+        if (node_in_round(n) && rank >= n->base_rank &&
+            rank < n->base_rank + n->nproc)
+            return n;
+    }
+    refuse(r, ev, run, DDP_E_USAGE, "run '%s' has no rank %lld: it has %d",
+           run->id, (long long)rank, run->round.world_size);
+    return NULL;
+}
+
+/* False: refused. */
+static bool
+can_show(struct rdzv *r, const struct rdzv_event *ev, const struct node *n)
+{
+    if (n->conn < 0)
+        refuse(r, ev, &r->runs[n->run], DDP_E_PEER, "node %s is absent",
+               n->name);
+    return n->conn >= 0;
+}
+
+/* The answer says of which worker; the stacks follow it. */
+static void command_stacks(struct rdzv *r, const struct rdzv_event *ev)
+{
+    struct msg m = {.kind = MSG_KIND_answered, .answered.more = 1};
+    struct run *run = run_of(r, ev, ev->msg->order.run);
+    if (run == NULL || !may_order(r, ev, run))
+        return;
+    const struct node *n = node_of_rank(r, ev, run);
+    if (n == NULL || !can_show(r, ev, n))
+        return;
+    int local_rank = (int)ev->msg->order.rank - n->base_rank;
+    if (!shows_begin(r, ev->conn, n, local_rank)) {
+        refuse(r, ev, run, DDP_E_PEER,
+               "other operators look at as many workers as may be looked at at "
+               "a time: ask again");
+        return;
+    }
+    note(r, NOTE_ordered, run, n->name,
+         "stacks of rank %lld, by ddpctl from %s",
+         (long long)ev->msg->order.rank, ev->peer_addr);
+    (void)snprintf(m.answered.text, /* fits */
+                   sizeof(m.answered.text), "rank %lld (local rank %d) on %s",
+                   (long long)ev->msg->order.rank, local_rank, n->name);
+    reply_send(r, ev->conn, &m);
 }
 
 void command_step(struct rdzv *r, const struct rdzv_event *ev)
@@ -589,6 +641,9 @@ void command_step(struct rdzv *r, const struct rdzv_event *ev)
         return;
     case MSG_ORDER_GO_ON:
         command_go_on(r, ev);
+        return;
+    case MSG_ORDER_STACKS:
+        command_stacks(r, ev);
         return;
     }
     DDP_WRONG("order");

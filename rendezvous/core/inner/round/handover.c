@@ -48,30 +48,29 @@ void handover_closed(struct rdzv *r)
 static void ask_voters(struct rdzv *r, const struct run *run)
 {
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
-        if (office_vote(&run->office, r->nodes[i].agent) != NULL)
+        if (authority_vote(&run->authority, r->nodes[i].agent) != NULL)
             node_ask(r, &r->nodes[i]);
 }
 
 /* All voters of the round that began since know that it is in force. */
 static bool is_known(struct rdzv *r, const struct run *run)
 {
-    const struct office *o = &run->office;
     if (run->round.number == r->handover.left_round)
         return true;
     if (run->round.number != r->handover.asked_round) {
         r->handover.asked_round = run->round.number;
         ask_voters(r, run);
     }
-    return office_count_echoes(o, run->round.sealed_us) +
-               office_count_struck(o) ==
-           o->sets[OFFICE_NOW].n;
+    struct authority_tally tally =
+        authority_tally(&run->authority, run->round.sealed_us);
+    return tally.answered + tally.dead == tally.voters;
 }
 
 /* The next server would be in doubt of it. */
 static bool is_under_way(struct rdzv *r, const struct run *run)
 {
     return run->state == RUN_DRAIN || run->state == RUN_PENDING ||
-           run->office.pending ||
+           run->authority.pending ||
            (run->state == RUN_ACTIVE && !is_known(r, run));
 }
 
@@ -81,7 +80,7 @@ void handover_look(struct rdzv *r, struct run *run)
     if (r->handover.run != run_index(r, run) || is_under_way(r, run))
         return;
     r->handover.run = -1;
-    if (run->state != RUN_FREE && run->office.round > 0) {
+    if (run->state != RUN_FREE && run->authority.round > 0) {
         propose_say_go(r, run, conn);
         return;
     }

@@ -10,7 +10,7 @@
  * those that are silent are lost by their leases, and then one gives up.
  *
  * A round of one node, which is also all that voted so far, is in force at
- * once: whoever is to take office needs that node's promise, and leases need
+ * once: whoever is to be elected needs that node's promise, and leases need
  * its echo.
  */
 #include "rendezvous/core/inner/round/propose.h"
@@ -74,23 +74,21 @@ void propose_find_addresses(struct rdzv *r,
 
 static void fill_voters(const struct run *run, struct msg *m)
 {
-    const struct office *o = &run->office;
+    const struct authority *a = &run->authority;
     *m = (struct msg){.kind = MSG_KIND_voters};
     struct msg_voters *v = &m->voters;
-    const struct epoch *epoch = o->pending ? &o->epoch : &o->round_epoch;
-    v->round = o->pending ? o->next_round : o->round;
-    v->epoch = epoch->count;
-    msg_set(v->epoch_id, epoch->id);
-    v->pending = o->pending;
+    v->round = a->pending ? a->next_round : a->round;
+    v->term = a->pending ? a->term : a->round_term;
+    v->pending = a->pending;
     v->group_world = run->round.group_world;
     v->restarts = round_restarts_before(run);
     msg_set(v->instance, run->instance);
-    voters_print(&o->sets[o->pending ? OFFICE_NEXT : OFFICE_NOW], v->ids);
-    if (o->pending)
+    voters_print(&a->sets[a->pending ? AUTHORITY_NEXT : AUTHORITY_NOW], v->ids);
+    if (a->pending)
         /* The last one that is known to have been in force. */
-        voters_print(
-            &o->sets[o->sets[OFFICE_BEFORE].n > 0 ? OFFICE_BEFORE : OFFICE_NOW],
-            v->before);
+        voters_print(&a->sets[a->sets[AUTHORITY_BEFORE].n > 0 ? AUTHORITY_BEFORE
+                                                              : AUTHORITY_NOW],
+                     v->before);
     msg_set(v->addrs, run->takeover.addrs);
 }
 
@@ -108,12 +106,12 @@ static void leave_some(const struct run *run, struct msg_voters *v)
 void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
 {
     struct msg m;
-    const struct office *o = &run->office;
-    if (o->round == 0 && !o->pending)
+    const struct authority *a = &run->authority;
+    if (a->round == 0 && !a->pending)
         return;
     fill_voters(run, &m);
-    bool in_doubt = !o->pending && !office_is_confirmed(o);
-    if (in_doubt || office_vote(o, n->agent) == NULL)
+    bool in_doubt = !a->pending && a->in_doubt;
+    if (in_doubt || authority_vote(a, n->agent) == NULL)
         leave_some(run, &m.voters);
     reply_node(r, n, &m);
 }
@@ -131,12 +129,13 @@ static void ask_voters(struct rdzv *r, struct run *run)
     struct msg m;
     fill_voters(run, &m);
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
-        const struct node *n = &r->nodes[i];
-        if (n->conn < 0 || office_vote(&run->office, n->agent) == NULL)
+        struct node *n = &r->nodes[i];
+        if (n->conn < 0 || authority_vote(&run->authority, n->agent) == NULL)
             continue;
-        office_here(&run->office, n->agent);
-        if (epoch_cmp(&n->epoch, &run->office.epoch) == 0)
-            office_promise(&run->office, n->agent); /* when it came */
+        node_says(r, n, AUTHORITY_HERE, 0);
+        if (term_cmp(&n->launcher.term, &run->authority.term) ==
+            0) /* when it came */
+            node_says(r, n, AUTHORITY_PROMISE, AUTHORITY_NO_ECHO);
         reply_node(r, n, &m);
         if (n->state == NODE_PENDING)
             round_send_world(r, run, n);
@@ -146,13 +145,9 @@ static void ask_voters(struct rdzv *r, struct run *run)
 /* Be it as a spare of that round: too few of the others may be here. */
 void propose_ask(struct rdzv *r, struct run *run, const struct node *n)
 {
-    if (run->office.pending && office_vote(&run->office, n->agent) != NULL)
+    if (run->authority.pending &&
+        authority_vote(&run->authority, n->agent) != NULL)
         propose_say_voters(r, run, n);
-}
-
-static bool is_alone(const struct office *o)
-{
-    return o->sets[OFFICE_NEXT].n == 1 && o->n_votes == 1;
 }
 
 /*
@@ -178,26 +173,21 @@ void propose_round(struct rdzv *r, struct run *run, int n_members)
     pick_voters(r, n_members, &next);
     run->state = RUN_PENDING;
     phase_look(r, run); /* the sums up to this round go out with it */
-    office_propose(&run->office, run->round.number, &next, r->now_us);
+    authority_propose(&run->authority, run->round.number, &next, r->now_us);
     propose_find_addresses(r, run, &next);
     note(r, NOTE_proposed, run, "", "%d node%s, %d voter%s", n_members,
          n_members == 1 ? "" : "s", next.n, next.n == 1 ? "" : "s");
-    if (is_alone(&run->office)) {
-        struct node *n = &r->nodes[r->places[0].id];
-        office_here(&run->office, n->agent);
-        office_accept(&run->office, n->agent, run->round.number);
-        return;
-    }
-    ask_voters(r, run);
+    if (!run->authority.alone)
+        ask_voters(r, run);
 }
 
 void propose_again(struct rdzv *r, struct run *run)
 {
-    struct voters same = run->office.sets[OFFICE_NOW];
+    struct voters same = run->authority.sets[AUTHORITY_NOW];
     int64_t number = run->round.number;
     if (run->recovery.passed > number)
         number = run->recovery.passed;
-    office_propose(&run->office, number + 1, &same, r->now_us);
+    authority_propose(&run->authority, number + 1, &same, r->now_us);
     propose_find_addresses(r, run, &same);
     note(r, NOTE_proposed, run, "",
          "its voters once more, since it may not have been in force");
@@ -207,17 +197,16 @@ void propose_again(struct rdzv *r, struct run *run)
 void propose_accepted(struct rdzv *r,
                       struct run *run,
                       struct node *n,
-                      const struct msg_accept *a)
+                      const struct msg_accept *m)
 {
-    struct epoch epoch = epoch_make(a->epoch, a->epoch_id);
-    if (epoch_cmp(&epoch, &run->office.epoch) != 0 ||
-        run->office.state != OFFICE_HELD) {
+    if (term_cmp(&m->term, &run->authority.term) != 0 ||
+        run->authority.state != AUTHORITY_LEADER) {
         note(r, NOTE_stale, run, n->name, "accept of round %lld",
-             (long long)a->round);
+             (long long)m->round);
         return;
     }
-    n->epoch = epoch;
-    office_accept(&run->office, n->agent, a->round);
+    n->launcher.term = m->term;
+    node_says(r, n, AUTHORITY_ACCEPT, m->round);
     rdzv_touch(r, run);
 }
 
@@ -226,9 +215,8 @@ void propose_accepted(struct rdzv *r,
 void propose_say_go(struct rdzv *r, const struct run *run, int conn)
 {
     struct msg m = {.kind = MSG_KIND_go};
-    m.go.round = run->office.round;
-    m.go.epoch = run->office.round_epoch.count;
-    msg_set(m.go.epoch_id, run->office.round_epoch.id);
+    m.go.round = run->authority.round;
+    m.go.term = run->authority.round_term;
     if (conn >= 0)
         reply_send(r, conn, &m);
 }
@@ -245,7 +233,7 @@ static void tell_spares(struct rdzv *r, struct run *run)
     }
 }
 
-static void begin_round(struct rdzv *r, struct run *run, bool alone)
+static void begin_round(struct rdzv *r, struct run *run)
 {
     run->state = RUN_ACTIVE;
     run->round.sealed_us = r->now_us;
@@ -257,7 +245,8 @@ static void begin_round(struct rdzv *r, struct run *run, bool alone)
         if (n->state != NODE_PENDING)
             continue;
         node_set_state(r, n, NODE_RUNNING);
-        if (!alone && office_vote(&run->office, n->agent) != NULL)
+        if (!run->authority.alone &&
+            authority_vote(&run->authority, n->agent) != NULL)
             propose_say_go(r, run, n->conn);
         else
             propose_say(r, run, n);
@@ -267,25 +256,24 @@ static void begin_round(struct rdzv *r, struct run *run, bool alone)
 
 void propose_try_commit(struct rdzv *r, struct run *run)
 {
-    struct office *o = &run->office;
-    if (!office_is_in_force(o))
+    struct authority *a = &run->authority;
+    if (authority_advance(a, r->now_us) != AUTHORITY_COMMITTED)
         return;
-    bool alone = is_alone(o);
     rdzv_touch(r, run);
-    office_commit(o);
+    run->takeover.without[0] = '\0';
     if (run->state == RUN_PENDING) {
-        begin_round(r, run, alone);
+        begin_round(r, run);
         return;
     }
-    run->round.number = o->round;
-    run->recovery.rebuilt = false; /* all leases of it are over */
+    run->round.number = a->round;
+    run->recovery.inherited = false; /* all leases of it are over */
 }
 
 void propose_give_up(struct rdzv *r, struct run *run, const char *why)
 {
     ddp_assert(run->state == RUN_PENDING);
     note(r, NOTE_round_over, run, "", "it was not in force yet: %s", why);
-    office_abandon(&run->office);
+    authority_abandon(&run->authority, false);
     run->state = RUN_GATHER;
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].state == NODE_PENDING)

@@ -2,7 +2,7 @@
  * core/inner/round/propose: inside the rendezvous core: a round is sealed in
  * two steps. It is proposed to its voters and to the voters of the last round
  * (RUN_PENDING), and is in force when enough voters have accepted it
- * (office.h). Nothing outside rendezvous/core includes this.
+ * (authority.h). Nothing outside rendezvous/core includes this.
  */
 #ifndef RENDEZVOUS_CORE_INNER_ROUND_PROPOSE_H
 #define RENDEZVOUS_CORE_INNER_ROUND_PROPOSE_H
@@ -23,7 +23,7 @@ void propose_again(struct rdzv *r, struct run *run);
 void propose_accepted(struct rdzv *r,
                       struct run *run,
                       struct node *n,
-                      const struct msg_accept *a);
+                      const struct msg_accept *m);
 
 /* Puts what is proposed in force, if enough have accepted it. */
 void propose_try_commit(struct rdzv *r, struct run *run);

@@ -124,12 +124,14 @@ static bool charge(struct rdzv *r, struct run *run, bool *loop)
         note(r, NOTE_refund, run, run->report.root.node,
              "a node was lost or left");
     *loop = budget_round_over(&run->budget, counts, run->round.progressed);
-    if (!counts)
+    if (!counts) {
+        strikes_charge(r, run, false);
         return true;
-    if (run->report.root.what.permanent || *loop ||
+    }
+    if (run->report.root.what.how == MSG_FAILED_FOR_GOOD || *loop ||
         !budget_charge(&run->budget, r->now_us))
         return false;
-    strikes_charge(r, run);
+    strikes_charge(r, run, true);
     r->charged++;
     return true;
 }

@@ -21,9 +21,8 @@
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
 
-/* Bounds of messages.def. */
+/* The bound of messages.def. */
 #define AGE_MAX_US (INT64_C(86400000) * MONO_S)
-#define EXITS_MAX  409600000
 
 void round_try_done(struct rdzv *r, struct run *run)
 {
@@ -46,7 +45,7 @@ static void describe_worker(const struct failure *f, char *text, size_t size)
 {
     const struct msg_failed *w = &f->what;
     char how[64], by[CAUSE_SIGNAL_MAX];
-    if (w->hung)
+    if (w->how == MSG_FAILED_HUNG)
         (void)snprintf(how, sizeof(how), "made no progress");
     else if (w->signal != 0)
         (void)snprintf(how, sizeof(how), /* fits */ "killed by %s",
@@ -70,31 +69,19 @@ describe_restarts(const struct rdzv *r, const struct budget *b, char text[120])
                        budget_counting(b, r->now_us), b->max);
 }
 
-static void take_one(int64_t *count)
-{
-    if (*count > 0)
-        *count -= 1;
-}
-
 /* How the round's workers ended, but for the first failure, if there is
  * one: the report knows that one by its rank. */
 static void fill_ends(const struct run *run,
                       const struct msg_failed *root,
                       struct msg_end *end)
 {
-    struct msg_ready ends = run->report.ends;
-    if (root == NULL || root->pid <= 0)
-        ; /* it never ran */
-    else if (root->signal == SIGKILL || (root->hung && ends.by_term == 0))
-        take_one(&ends.by_kill);
-    else if (root->signal == SIGTERM || root->hung)
-        take_one(&ends.by_term);
-    else
-        take_one(root->signal != 0 ? &ends.by_signal : &ends.by_code);
-    end->by_term = mono_min(ends.by_term, EXITS_MAX);
-    end->by_kill = mono_min(ends.by_kill, EXITS_MAX);
-    end->by_signal = mono_min(ends.by_signal, EXITS_MAX);
-    end->by_code = mono_min(ends.by_code, EXITS_MAX);
+    struct exits_counts ends = run->report.ends;
+    bool ran = root != NULL && root->pid > 0;
+    if (ran && root->how == MSG_FAILED_HUNG) /* its launcher ended it */
+        exits_uncount(&ends, ends.by_term > 0 ? SIGTERM : SIGKILL);
+    else if (ran)
+        exits_uncount(&ends, root->signal);
+    exits_print_counts(&ends, end->counts);
     msg_set(end->ends, run->report.exits_list);
     msg_set(end->stopped, run->report.stopped_list);
 }
@@ -118,13 +105,12 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
         .pid = w->pid,
         .code = w->code,
         .signal = w->signal,
-        .oom = w->oom,
-        .hung = w->hung,
+        .how = w->how,
         .age_us = age_of(r, run->report.root.at_us),
     };
     const char *apart = run->report.apart;
     char text[200], used[120], why[80] = "";
-    char error[STEPS_APART_MAX + sizeof(w->text) + 2];
+    char error[2 * sizeof(w->text) + 2];
     fill_ends(run, w, &end);
     describe_worker(&run->report.root, text, sizeof(text));
     describe_restarts(r, &run->budget, used);
@@ -139,8 +125,11 @@ void round_end_by_failure(struct rdzv *r, struct run *run, bool loop)
     (void)snprintf(end.text, /* fits: 200 + 80 + 120 */
                    sizeof(end.text), "%s; %s%s", text, why, used);
     msg_set(end.node, run->report.root.node);
-    (void)snprintf(error, sizeof(error), "%s%s%s", apart, /* fits */
-                   apart[0] != '\0' && w->text[0] != '\0' ? "; " : "", w->text);
+    bool hung = w->how == MSG_FAILED_HUNG;
+    const char *first = hung ? w->text : apart; /* it begins with the cause */
+    const char *then = hung ? apart : w->text;
+    (void)snprintf(error, sizeof(error), "%s%s%s", first, /* fits */
+                   first[0] != '\0' && then[0] != '\0' ? "; " : "", then);
     msg_set(end.error, error); /* may be cut */
     msg_set(end.tail, w->tail);
     msg_set(end.trace, w->trace);

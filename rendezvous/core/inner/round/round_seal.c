@@ -19,7 +19,7 @@
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
-#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/inherited.h"
 #include "rendezvous/core/inner/round/round_tell.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/inner/state/strikes.h"
@@ -116,13 +116,14 @@ void round_begin(const struct rdzv *r, struct run *run)
     run->round.blame = BLAME_NONE;
     run->round.progressed = false;
     run->round.sealed_us = r->now_us;
-    run->report.ends = (struct msg_ready){.round = 0};
+    run->report.ends = (struct exits_counts){.by_term = 0};
     run->report.exits_list[0] = run->report.stopped_list[0] =
         run->report.loss.node[0] = run->report.apart[0] = '\0';
     run->report.root.round = 0;
     run->round.ran = false;
     run->round.sign_us = 0;
     run->round.sums[0] = '\0';
+    stands_begin(run);
 }
 
 static void make_instance(struct rdzv *r, struct run *run)
@@ -167,7 +168,7 @@ static void number_round(struct run *run)
     run->round.number += run->takeover.leaps ? ROUND_LEAP : 0;
     run->takeover.leaps = false;
     run->recovery.passed = 0;
-    run->recovery.rebuilt = false;
+    run->recovery.inherited = false;
 }
 
 static void seal(struct rdzv *r, struct run *run)
@@ -187,6 +188,9 @@ static void seal(struct rdzv *r, struct run *run)
         struct node *n = take_ranks(r, &r->places[i]);
         n->confirmed = false;
         n->pace = (struct pace){.steps = 0};
+        n->mirrored = 0;
+        n->slow = (struct slow_rank){.permille = 0};
+        n->asks = n->stands = false;
         node_set_state(r, n, NODE_PENDING);
     }
     make_spares(r, run);
@@ -221,7 +225,7 @@ static bool all_are_leased(const struct rdzv *r, const struct run *run)
 
 /*
  * Calm: a server that could not act (all cables were dead) and can again, or
- * takes office after such an outage, has but half of the voters, and leases
+ * is elected after such an outage, has but half of the voters, and leases
  * that are over. It grants first, and waits for the others, for at most a
  * lease: else each of them would cost a round of its own.
  */
@@ -234,25 +238,27 @@ static bool is_calm(const struct rdzv *r, struct run *run)
 {
     if (run->takeover.calm_us == MONO_NEVER)
         round_be_calm(r, run);
-    if (run->office.round == 0)
+    if (run->authority.round == 0)
         return true;
     bool all_can_come = run->count[NODE_STALE] == 0 /* soon ready */ &&
-                        office_all_are_here(&run->office);
+                        authority_tally(&run->authority, 0).missing == 0;
     return r->now_us >= run->takeover.calm_us ||
            (all_can_come && all_are_leased(r, run));
 }
 
 /*
- * Whether half of the voters vouch for what this server does, so
- * that a round may be proposed. If the newest round may not have been in force,
- * its voters have to say first that it is.
+ * Whether half of the voters, and in a strict run enough launchers, vouch for
+ * what this server does, so that a round may be proposed; and those that had no
+ * lease have one again. If the newest round may not have been in force, its
+ * voters have to say first that it is.
  */
 static bool may_propose(struct rdzv *r, struct run *run)
 {
-    struct office *o = &run->office;
-    if (o->pending || !office_may_act(o, r->now_us, run->conf.heartbeat_us))
+    const struct authority *a = &run->authority;
+    if (a->pending || run->takeover.grants == RUN_MUTE ||
+        !run_may_act(run, r->now_us))
         return false;
-    if (!office_is_confirmed(o)) {
+    if (a->in_doubt) {
         propose_again(r, run);
         return false;
     }
@@ -263,9 +269,9 @@ static bool may_propose(struct rdzv *r, struct run *run)
  * Those of a first round that is proposed have not answered yet. */
 static bool cannot_act(const struct rdzv *r, const struct run *run)
 {
-    const struct office *o = &run->office;
-    return o->state == OFFICE_HELD && o->round > 0 &&
-           !office_may_act(o, r->now_us, run->conf.heartbeat_us);
+    const struct authority *a = &run->authority;
+    return a->state == AUTHORITY_LEADER && a->round > 0 &&
+           !run_has_voters(run, r->now_us);
 }
 
 /* A server that was just started waits a lease before it founds a run that has

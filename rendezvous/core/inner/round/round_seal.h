@@ -18,8 +18,8 @@ void round_be_calm(const struct rdzv *r, struct run *run);
  * so for us: nothing has happened in it yet. */
 void round_begin(const struct rdzv *r, struct run *run);
 
-/* Reckons ranks, world size and master of a rebuilt round anew, once all of its
- * members are back: they tell no more than their group ranks. */
+/* Reckons ranks, world size and master of an inherited round anew, once all of
+ * its members are back: they tell no more than their group ranks. */
 void round_reckon(struct rdzv *r, struct run *run);
 
 #endif

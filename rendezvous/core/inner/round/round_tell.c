@@ -11,7 +11,7 @@
 #include "rendezvous/base/mono.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
-#include "rendezvous/core/inner/round/round_roll.h"
+#include "rendezvous/core/inner/round/inherited.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/inner/state/strikes.h"
 
@@ -40,6 +40,26 @@ static const char *address_of_here(const struct rdzv *r, const struct run *run)
     return "";
 }
 
+/* One more; what is full is sent before. */
+static void add_member(struct rdzv *r,
+                       const struct node *to,
+                       const char *addr,
+                       struct msg *m)
+{
+    char *addrs = m->members.addrs;
+    size_t len = strlen(addrs), more = strlen(addr) + 1;
+    if (more == 1)
+        return;
+    if (len + more >= sizeof(m->members.addrs)) {
+        reply_node(r, to, m);
+        len = 0;
+    }
+    memcpy(addrs + len, addr, more - 1);
+    memcpy(addrs + len + more - 1, " ", 2);
+}
+
+/* Of each node the address that it gave, and the one that it came from: which
+ * of them its workers connect from is not known. */
 static void
 send_members(struct rdzv *r, const struct run *run, const struct node *to)
 {
@@ -48,22 +68,17 @@ send_members(struct rdzv *r, const struct run *run, const struct node *to)
     const char *here = address_of_here(r, run);
     struct msg m = {.kind = MSG_KIND_members,
                     .members.round = run->round.number};
-    size_t len = 0;
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
-        const char *addr = node_is_loopback(n->addr) ? here : n->addr;
-        size_t more = strlen(addr) + 1;
-        if (!is_member(n) || more == 1)
+        if (!is_member(n))
             continue;
-        if (len + more >= sizeof(m.members.addrs)) {
-            reply_node(r, to, &m);
-            len = 0;
-        }
-        memcpy(m.members.addrs + len, addr, more - 1);
-        memcpy(m.members.addrs + len + more - 1, " ", 2);
-        len += more;
+        const char *gave = node_is_loopback(n->addr) ? here : n->addr;
+        const char *from = node_is_loopback(n->peer_addr) ? here : n->peer_addr;
+        add_member(r, to, gave, &m);
+        if (strcmp(gave, from) != 0)
+            add_member(r, to, from, &m);
     }
-    if (len > 0)
+    if (m.members.addrs[0] != '\0')
         reply_node(r, to, &m);
 }
 
@@ -96,14 +111,12 @@ static int64_t instance_ms(const struct rdzv *r, const struct run *run)
     return mono_min((r->now_us - run->born_us) / MONO_MS, INSTANCE_MS_MAX);
 }
 
-/* The epoch in which the round was, or is, proposed. */
+/* The term in which the round was, or is, proposed. */
 static void fill_fence(const struct run *run, struct msg_world *w)
 {
-    const struct office *o = &run->office;
+    const struct authority *a = &run->authority;
     w->pending = run->state == RUN_PENDING;
-    const struct epoch *epoch = w->pending ? &o->epoch : &o->round_epoch;
-    w->epoch = epoch->count;
-    msg_set(w->epoch_id, epoch->id);
+    w->term = w->pending ? a->term : a->round_term;
 }
 
 void round_send_world(struct rdzv *r,
@@ -116,8 +129,8 @@ void round_send_world(struct rdzv *r,
     m.world.round = run->round.number;
     m.world.restarts = round_restarts_before(run);
     m.world.recent = recent(r, run);
-    m.world.barren = run->budget.no_progress;
-    m.world.struck = strikes_of(run, n);
+    m.world.no_progress = run->budget.no_progress;
+    m.world.strikes = strikes_of(run, n);
     msg_set(m.world.spent, run->round.sums);
     m.world.group_rank = n->group_rank;
     m.world.group_world = run->round.group_world;
@@ -170,15 +183,16 @@ fill_waiting(const struct rdzv *r, const struct run *run, struct msg *m)
         until_us != MONO_NEVER ? MSG_FOR_LAST_CALL : MSG_FOR_NODES;
     if (until_us == MONO_NEVER)
         until_us = mono_after(run->gather.since_us, run->conf.join_us);
-    m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_CLAIMS];
+    m->waiting.have = run->count[NODE_WAITING] + run->count[NODE_JOINING];
     m->waiting.left_ms = mono_ms_until(r->now_us, until_us);
     m->waiting.since_ms = mono_ms_until(run->gather.since_us, r->now_us);
     m->waiting.round = run->round.number;
     if (run->state == RUN_GATHER)
         msg_set(m->waiting.refused, run->gather.refused);
-    if (office_lacks_voters(&run->office)) {
-        m->waiting.voters = run->office.sets[OFFICE_NOW].n;
-        m->waiting.voters_here = office_count_here(&run->office);
+    struct authority_tally tally = authority_tally(&run->authority, 0);
+    if (tally.lacks_voters) {
+        m->waiting.voters = tally.voters;
+        m->waiting.voters_here = tally.here;
     }
     round_list_waiting(r, run, m->waiting.names, sizeof(m->waiting.names));
 }
@@ -199,11 +213,12 @@ void round_send_waiting(struct rdzv *r,
     struct msg m;
     fill_waiting(r, run, &m);
     if (n->state == NODE_QUARANTINED)
-        m.waiting.aside_ms = mono_ms_until(r->now_us, n->quarantined_until_us);
+        m.waiting.cooldown_left_ms =
+            mono_ms_until(r->now_us, n->quarantined_until_us);
     if (n->state == NODE_SPARE || n->state == NODE_QUARANTINED) {
         bool grows = run_can_grow(run);
         m.waiting.what_for = grows ? MSG_FOR_GROWTH : MSG_FOR_A_PLACE;
-        m.waiting.struck = strikes_of(run, n);
+        m.waiting.strikes = strikes_of(run, n);
         m.waiting.instance_ms = instance_ms(r, run);
         m.waiting.left_ms =
             grows ? mono_ms_until(r->now_us, run->scale_next_us) : 0;

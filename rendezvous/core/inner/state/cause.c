@@ -47,10 +47,9 @@ static bool is_deeper(const struct failure *known,
     return at_us < known->at_us;
 }
 
-/* By status 77 a worker says that its peer went first: never a root. */
-static bool is_consequence(const struct msg_failed *f)
+bool cause_is_consequence(const struct msg_failed *f)
 {
-    return !f->hung && weight(f) == 0;
+    return f->how != MSG_FAILED_HUNG && weight(f) == 0;
 }
 
 bool cause_take(struct rdzv *r,
@@ -63,7 +62,8 @@ bool cause_take(struct rdzv *r,
     bool known = root->round > 0;
     if (known && !is_deeper(root, f, at_us))
         return false;
-    bool explains = known && is_consequence(&root->what) && !is_consequence(f);
+    bool explains =
+        known && cause_is_consequence(&root->what) && !cause_is_consequence(f);
     root->at_us = at_us;
     root->what = *f;
     root->round = run->round.number;
@@ -86,14 +86,14 @@ void cause_describe(const struct node *n,
                     size_t size)
 {
     char by[CAUSE_SIGNAL_MAX];
-    if (f->hung)
+    if (f->how == MSG_FAILED_HUNG)
         (void)snprintf(why, size, "rank %lld on %s made no progress",
                        (long long)f->rank, n->name);
     else if (f->signal != 0)
         (void)snprintf(why, size, "rank %lld on %s was killed by %s",
                        (long long)f->rank, n->name,
                        cause_signal(f->signal, by));
-    else if (is_consequence(f))
+    else if (cause_is_consequence(f))
         (void)snprintf(why, size,
                        "rank %lld on %s lost a peer (exit code %lld); which "
                        "one, and why, is not known yet",

@@ -15,6 +15,10 @@ bool cause_take(struct rdzv *r,
                 const struct node *n,
                 const struct msg_failed *f);
 
+/* By status 77 a worker says that its peer went first: as long as all say so,
+ * nobody is known to be the cause. */
+bool cause_is_consequence(const struct msg_failed *f);
+
 /* "signal 9 (SIGKILL)"; returns `text`. */
 #define CAUSE_SIGNAL_MAX 40
 const char *cause_signal(int64_t signo, char text[CAUSE_SIGNAL_MAX]);

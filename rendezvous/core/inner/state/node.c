@@ -130,7 +130,8 @@ void node_unbind(struct rdzv *r, struct node *n)
     if (n->conn < 0)
         return;
     node_clear_bye(r, n); /* who is away is not waited for */
-    office_away(&r->runs[n->run].office, n->agent);
+    node_says(r, n, AUTHORITY_AWAY, 0);
+    n->asked = 0;
     r->conn_node[n->conn] = -1;
     n->conn = -1;
     n->away_us = r->now_us;
@@ -171,9 +172,12 @@ node_new(struct rdzv *r, struct run *run, const struct rdzv_event *ev)
         .arrival = r->arrivals++,
         .since_us = r->now_us,
         .group_rank = -1,
+        .launcher = {.echo_us = AUTHORITY_NO_ECHO,
+                     .answered_us = AUTHORITY_NO_ECHO},
     };
     node_begin_beats(n);
     msg_set(n->agent, j->agent);
+    msg_set(n->launcher.id, j->agent);
     msg_set(n->name, j->name);
     msg_set(n->role, j->role);
     msg_set(n->owns, j->owns);
@@ -199,8 +203,8 @@ void node_remove(struct rdzv *r, struct node *n)
         reply_drop(r, n->conn);
     else
         run->absent--;
-    office_away(&run->office, n->agent);
-    run->takeover.changed |= n->state == NODE_CLAIMS;
+    node_says(r, n, AUTHORITY_GONE, 0);
+    run->takeover.changed |= n->state == NODE_JOINING;
     int *link = &r->buckets[hash_id(r, n->agent)];
     while (*link != i)
         link = &r->nodes[*link].hash_next;
@@ -223,25 +227,69 @@ void node_begin_beats(struct node *n)
         n->sent[i].seq = -1;
 }
 
-void node_ask(struct rdzv *r, const struct node *n)
+void node_ask(struct rdzv *r, struct node *n)
 {
-    struct office *o = &r->runs[n->run].office;
-    if (n->conn < 0 || o->state == OFFICE_SEEKS ||
-        epoch_cmp(&n->epoch, &o->epoch) > 0 ||
-        !office_asks(o, n->agent, r->now_us))
+    const struct authority *a = &r->runs[n->run].authority;
+    if (n->conn < 0 || a->state == AUTHORITY_FOLLOWER ||
+        term_cmp(&n->launcher.term, &a->term) > 0 || n->asked == a->term.count)
         return;
-    reply_office(r, &r->runs[n->run], n->conn);
+    n->asked = a->term.count;
+    n->asked_us = r->now_us;
+    reply_prepare(r, &r->runs[n->run], n->conn);
 }
 
-/* Half of the voters have not answered for too long, or do again. */
-static void tell_whether_mute(struct rdzv *r, struct run *run, bool mute)
+void node_says(struct rdzv *r,
+               struct node *n,
+               enum authority_word word,
+               int64_t value)
 {
-    if (run->takeover.mute == mute)
-        return;
-    run->takeover.mute = mute;
-    if (mute)
+    authority_hear(&r->runs[n->run].authority, &n->launcher, word, value,
+                   r->now_us);
+}
+
+void node_obeys(struct rdzv *r, struct node *n, const struct term *term)
+{
+    n->launcher.term = *term;
+    node_says(r, n, AUTHORITY_OBEYS, 0);
+}
+
+void node_promise(struct rdzv *r, struct node *n)
+{
+    const struct authority *a = &r->runs[n->run].authority;
+    int64_t sent_us =
+        n->asked == a->term.count ? n->asked_us : AUTHORITY_NO_ECHO;
+    n->asked = 0;
+    n->launcher.term = a->term;
+    node_says(r, n, AUTHORITY_PROMISE, sent_us);
+}
+
+/* Half of the voters, or too many launchers of a strict run, have not answered
+ * for too long. */
+static void tell_mute(struct rdzv *r, const struct run *run)
+{
+    struct authority_tally tally = authority_tally(&run->authority, r->now_us);
+    if (tally.lacks_launchers)
+        note(r, NOTE_no_majority, run, "",
+             "nodes that answer: %d, and %d are needed",
+             run->authority.launchers.answered, run->conf.nodes_min);
+    else
         note(r, NOTE_no_majority, run, "", "%d of %d voters are here",
-             office_count_here(&run->office), run->office.sets[OFFICE_NOW].n);
+             tally.here, tally.voters);
+}
+
+/* A node was granted something, or not. One that has just joined has answered
+ * nothing yet, nor have voters of a round that is proposed. */
+static void
+note_grant(struct rdzv *r, struct run *run, bool granted, bool to_beat)
+{
+    enum run_grants *grants = &run->takeover.grants;
+    bool mute = !granted && to_beat && run->state != RUN_PENDING;
+    if (mute && *grants != RUN_MUTE)
+        tell_mute(r, run);
+    if (mute)
+        *grants = RUN_MUTE;
+    else if (*grants == RUN_MUTE ? to_beat : !granted)
+        *grants = RUN_OWES;
 }
 
 /* When the lease of that number was sent. */
@@ -249,53 +297,67 @@ static int64_t sent_us(const struct node *n, int64_t seq)
 {
     return seq >= 0 && n->sent[seq % NODE_SENT].seq == seq
                ? n->sent[seq % NODE_SENT].at_us
-               : OFFICE_NO_ECHO;
+               : AUTHORITY_NO_ECHO;
 }
 
 /* Whether this server may grant the node a lease: not if the node obeys another
  * server, nor if its round may run elsewhere without it. */
 static bool may_grant(const struct run *run, const struct node *n)
 {
-    return epoch_cmp(&n->epoch, &run->office.epoch) <= 0 &&
-           run->office.state == OFFICE_HELD && n->state != NODE_CLAIMS &&
-           n->state != NODE_STALE;
+    return term_cmp(&n->launcher.term, &run->authority.term) <= 0 &&
+           run->authority.state == AUTHORITY_LEADER &&
+           n->state != NODE_JOINING && n->state != NODE_STALE;
+}
+
+/* msg_lease.look */
+static int64_t looks_at(const struct run *run, const struct node *n)
+{
+    return run->stands.asked && node_in_round(n) ? run->stands.looks : 0;
 }
 
 /*
  * The server counts from the processing of the beat, the agent from its
- * sending, and the grant is less by a fifth: the agent's time to kill. No lease
- * goes beyond what half of the voters vouch for. If no lease can be given the
- * node is asked for its promise instead, which is an echo, too.
+ * sending, and the grant is less by a fifth: the agent's time to
+ * kill. No lease goes beyond what half of the voters vouch for, and in a strict
+ * run nodes_min launchers: where these are too few the answer grants nothing.
+ * If the voters are the node is asked for its promise instead, which is an
+ * answer, too.
  */
 void node_grant(struct rdzv *r, struct node *n, int64_t seq, int64_t heard)
 {
     struct run *run = &r->runs[n->run];
-    struct office *o = &run->office;
     int64_t lease_us = run->conf.heartbeat_us;
     n->heard_us = r->now_us;
     n->beat_seq = seq;
     n->beat_heard = heard;
-    if (epoch_cmp(&n->epoch, &o->epoch) == 0)
-        office_echo(o, n->agent, sent_us(n, heard));
+    if (term_cmp(&n->launcher.term, &run->authority.term) == 0)
+        node_says(r, n, AUTHORITY_ANSWER, sent_us(n, heard));
     int64_t until_us = mono_after(r->now_us, lease_us);
     if (until_us > n->lease_until_us) /* its loss is not believed before */
         n->lease_until_us = until_us;
     r->lease_check_us = mono_min(r->lease_check_us, n->lease_until_us);
     if (!may_grant(run, n))
         return;
-    int64_t left_us = office_until_us(o, r->now_us, lease_us) - r->now_us;
-    int64_t grant_us = left_us - lease_us / 5;
-    tell_whether_mute(r, run, grant_us < MONO_MS && run->state != RUN_PENDING);
-    if (grant_us < MONO_MS) {
+    int64_t since_us = r->now_us + AUTHORITY_MARGIN_US(lease_us);
+    struct authority_leases leases =
+        authority_leases(&run->authority, r->now_us);
+    int64_t voters_us = leases.voters_us - since_us;
+    int64_t grant_us = leases.until_us - since_us;
+    note_grant(r, run, grant_us >= MONO_MS, seq > 0);
+    if (voters_us < MONO_MS) {
         node_ask(r, n);
         return;
     }
+    if (grant_us < MONO_MS)
+        grant_us = 0;
     n->sent[seq % NODE_SENT].seq = seq;
     n->sent[seq % NODE_SENT].at_us = r->now_us;
-    if (seq > 0) /* the answer to a beat */
+    if (seq > 0 && grant_us > 0) /* the answer to a beat */
         n->told_us = mono_after(r->now_us, grant_us);
     struct msg m = {.kind = MSG_KIND_lease,
-                    .lease = {.seq = seq, .grant_ms = grant_us / MONO_MS}};
+                    .lease = {.seq = seq,
+                              .grant_ms = grant_us / MONO_MS,
+                              .look = looks_at(run, n)}};
     if (n->owed_sums)
         msg_set(m.lease.spent, run->round.sums);
     n->owed_sums = false;

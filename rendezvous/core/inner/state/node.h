@@ -10,7 +10,8 @@
 #define RENDEZVOUS_CORE_INNER_STATE_NODE_H
 
 #include "rendezvous/base/rng.h"
-#include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/inner/authority/authority.h"
+#include "rendezvous/core/inner/state/slow_ranks.h"
 #include "rendezvous/core/pace.h"
 #include "rendezvous/core/rdzv.h"
 
@@ -18,8 +19,8 @@ struct run;
 
 enum node_state {
     NODE_FREE,    /* a slot that no node uses */
-    NODE_CLAIMS,  /* it came to a server that it does not obey (yet); what it
-                     said is noted (struct claim) */
+    NODE_JOINING, /* it came to a server that it does not obey (yet); what it
+                    said is noted (struct statement) */
     NODE_WAITING, /* wants a place in the next round; runs no workers */
     NODE_SPARE,   /* the same, beside a round that runs: it is full, or will
                      be made larger when --scale_interval is over */
@@ -69,12 +70,15 @@ struct node {
     bool confirmed;         /* it said that it holds the round of run->round */
     int64_t quarantined_until_us; /* its cool-down; in the past: it has none */
     int64_t stale_round;          /* STALE: the one that it was told to stop */
-    struct epoch epoch;           /* the highest that it promised to obey */
-    bool local;                   /* it is on our host, as its address tells */
-    bool moved;      /* the others reach it elsewhere since it was back */
-    bool untold;     /* it came back while it obeyed another server: must be
-                        told its state once it obeys us */
-    int64_t told_us; /* how far the newest lease goes that it was told of */
+    struct launcher launcher;     /* its part in the authority */
+    int64_t asked;    /* an `prepare` of this term of the server's is on its way
+                         to it, or its promise back; 0: none is ... */
+    int64_t asked_us; /* ... which was sent then */
+    bool local;       /* it is on our host, as its address tells */
+    bool moved;       /* the others reach it elsewhere since it was back */
+    bool untold;      /* it came back while it obeyed another server: must be
+                         told its state once it obeys us */
+    int64_t told_us;  /* how far the newest lease goes that it was told of */
     int64_t beat_seq, beat_heard; /* its last beat on this connection */
     struct {
         int64_t seq, at_us;
@@ -84,8 +88,14 @@ struct node {
     int base_rank;
     int role_rank;
     int role_world;
-    struct pace pace; /* of its workers in that round */
-    bool owed_sums;   /* its next lease bears the sums of that round */
+    struct pace pace;      /* of its workers in that round .. */
+    int64_t mirrored;      /* .. and what they keep: see the message beat */
+    struct slow_rank slow; /* .. and how slow one of them is */
+    bool asks;             /* its last beat asked, ... */
+    bool stands;    /* ... or told of ranks that stand still (stands.h) */
+    bool owed_sums; /* its next lease bears the sums of that round */
+    char daemon[MSG_VOTER_LEN + 1]; /* that it reaches, and that would have the
+                                       run (handback.h); "": none */
 };
 
 /* Fills the table of an empty server. */
@@ -125,8 +135,21 @@ void node_unbind(struct rdzv *r, struct node *n);
 void node_begin_beats(struct node *n);
 
 /* Asks for its promise, unless it obeys another server, or was
- * asked and has not answered. */
-void node_ask(struct rdzv *r, const struct node *n);
+ * asked and has not answered: so it is clear which message a promise answers.
+ */
+void node_ask(struct rdzv *r, struct node *n);
+
+/* Tells the authority of its run what it says, or what becomes of it. */
+void node_says(struct rdzv *r,
+               struct node *n,
+               enum authority_word word,
+               int64_t value);
+
+/* It has promised that term, here or elsewhere. */
+void node_obeys(struct rdzv *r, struct node *n, const struct term *term);
+
+/* It promises the server's term. */
+void node_promise(struct rdzv *r, struct node *n);
 
 /* Nothing is waited for from an ENDING node any more: it is ENDED. */
 void node_clear_bye(struct rdzv *r, struct node *n);

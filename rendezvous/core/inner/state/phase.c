@@ -33,7 +33,8 @@ static enum round_end end_by_blame(const struct run *run)
 {
     switch (run->round.blame) {
     case BLAME_WORKER:
-        return run->report.root.what.hung ? ROUND_HUNG : ROUND_FAILED;
+        return run->report.root.what.how == MSG_FAILED_HUNG ? ROUND_HUNG
+                                                            : ROUND_FAILED;
     case BLAME_NODE:
     case BLAME_BOTH:
         return end_by_node(run);
@@ -54,14 +55,14 @@ static enum round_end end_of(const struct run *run)
 
 static bool all_workers_run(const struct run *run)
 {
-    return run->recovery.rebuilt || run->round.ran ||
+    return run->recovery.inherited || run->round.ran ||
            run->round.confirmed >= run->round.group_world;
 }
 
 static enum run_phase phase_of(const struct run *run)
 {
     switch (run->state) {
-    case RUN_CANDIDATE:
+    case RUN_ELECTING:
     case RUN_GATHER:
         return PHASE_WAITS;
     case RUN_PENDING:
@@ -110,7 +111,7 @@ static void tell_phase(struct rdzv *r,
         .phase = phase,
         .anew = anew,
         .sealed = run->state == RUN_ACTIVE,
-        .term = run->office.round_epoch.count,
+        .term = run->authority.round_term.count,
         .sealed_us = run->round.sealed_us,
         .nodes = run->round.group_world,
         .world_size = run->round.world_size,
@@ -145,11 +146,11 @@ static void take_sign(struct run *run, int64_t at_us)
         *sign_us = at_us;
 }
 
-/* Of the round that runs or ran last. A member of a rebuilt round that never
+/* Of the round that runs or ran last. A member of an inherited round that never
  * came was last known to be there when the server before us answered. */
 static void look_for_signs(struct run *run)
 {
-    bool missed = run->state == RUN_DRAIN && run->recovery.rebuilt &&
+    bool missed = run->state == RUN_DRAIN && run->recovery.inherited &&
                   run->round.blame == BLAME_NODE &&
                   run->round.confirmed < run->round.group_world;
     if (run->report.root.round > 0 &&
@@ -189,7 +190,7 @@ void phase_look(struct rdzv *r, struct run *run)
     look_for_signs(run);
     run->round.ran |= phase == PHASE_RUNS;
     if (phase == PHASE_RUNS && run->told_phase == phase &&
-        run->told_round == run->round.number && !run->recovery.rebuilt &&
+        run->told_round == run->round.number && !run->recovery.inherited &&
         run->round.sign_us == sign_us)
         return; /* it runs on: so it is with nearly all beats */
     tell_phase(r, run, false, "", 0);
@@ -197,7 +198,7 @@ void phase_look(struct rdzv *r, struct run *run)
 
 void phase_restore(struct rdzv *r, struct run *run, const struct msg_join *j)
 {
-    int64_t answered_us = run->office.foreign_us; /* by the server before */
+    int64_t answered_us = run->authority.earlier_us; /* by the server before */
     if (j->state == MSG_STATE_NONE || j->round != run->round.number ||
         j->group_rank < 0)
         return; /* a spare, or late: no member of this round */

@@ -7,17 +7,18 @@
 #define RENDEZVOUS_CORE_INNER_STATE_RDZV_STATE_H
 
 #include "rendezvous/core/inner/state/due.h"
+#include "rendezvous/core/inner/state/shows.h"
 #include "rendezvous/core/inner/state/run.h"
 #include "rendezvous/core/ranks.h"
 
-/* What a node said that came to a server which is not in office,
+/* What a node said that came to a server which does not lead,
  * to be acted on when it is. */
-struct claim {
+struct statement {
     struct msg_join join; /* its state follows what it says later */
     int64_t at_us;        /* when it came */
     bool nonsense;        /* what it told was none; nothing of it is known */
     bool voted;           /* it told which round it accepted ... */
-    struct epoch epoch;   /* ... proposed in this epoch, ... */
+    struct term term;     /* ... proposed in this term, ... */
     int64_t round;
     int group_rank; /* ... and its place in it */
     bool leaves;    /* and so it said */
@@ -31,19 +32,19 @@ struct rdzv {
     struct rdzv_limits limits;
     struct run *runs;
     struct node *nodes;
-    struct claim *claims;        /* one for each node */
-    struct moved *moved;         /* runs that are served elsewhere: moved.h */
-    struct farewells *farewells; /* that were heard lately: farewell.h */
-    int *conn_node;              /* by connection: its node, or -1 */
-    int *buckets;                /* by hash of agent id: first node, or -1 */
-    uint32_t n_buckets;          /* a power of two */
-    uint32_t *boots;             /* by node: node_boot of its join */
+    struct statement *statements; /* one for each node */
+    struct moved *moved;          /* runs that are served elsewhere: moved.h */
+    struct farewells *farewells;  /* that were heard lately: farewell.h */
+    int *conn_node;               /* by connection: its node, or -1 */
+    int *buckets;                 /* by hash of agent id: first node, or -1 */
+    uint32_t n_buckets;           /* a power of two */
+    uint32_t *boots;              /* by node: node_boot of its join */
     int free_node;  /* list of nodes that were used, by hash_next */
     int fresh_node; /* nodes from this one on were never used */
     int n_nodes;
     int64_t arrivals;
-    int64_t epochs; /* counts of our own up to this are used up, in any run: one
-                       that was forgotten may come again */
+    int64_t terms; /* counts of our own within a line, up to this, are used up
+                       in any run: one that was forgotten may come again */
     int64_t lease_check_us; /* no lease ends before this */
     struct due *due; /* round_deadline of each run, but of those it touched */
     /* Our launcher has left (handover.h): its connection, -1: it has not, or is
@@ -55,11 +56,14 @@ struct rdzv {
     } handover;
     struct rng rng;
     struct ranks_node *places, *scratch; /* nodes_max of each */
+    struct slow_told *told;              /* nodes_max */
     uint8_t *taken; /* runs_max bitmaps of nodes_max bits: the places of a
-                       rebuilt round that were claimed, be it by a node that is
-                       lost by now (round_roll.h) */
-    int64_t noted[NOTE_COUNT]; /* how often each thing was told */
-    int64_t charged;           /* restarts, of all runs */
+                       inherited round that were claimed, be it by a node that
+                       is lost by now (inherited.h) */
+    struct show shows[SHOWS_MAX]; /* orders whose answer is on its way */
+    int64_t show_last;            /* the last one's number */
+    int64_t noted[NOTE_COUNT];    /* how often each thing was told */
+    int64_t charged;              /* restarts, of all runs */
     /* For the step that runs: */
     int64_t now_us;
     const struct rdzv_actions *out;
@@ -70,9 +74,10 @@ static inline int run_index(const struct rdzv *r, const struct run *run)
     return (int)(run - r->runs);
 }
 
-static inline struct claim *claim_of(const struct rdzv *r, const struct node *n)
+static inline struct statement *statement_of(const struct rdzv *r,
+                                             const struct node *n)
 {
-    return &r->claims[n - r->nodes];
+    return &r->statements[n - r->nodes];
 }
 
 /* Something has changed that its deadline may go by. */

@@ -17,7 +17,7 @@ static void emit(const struct rdzv *r, const struct rdzv_action *a)
 void reply_send(struct rdzv *r, int conn, const struct msg *m)
 {
     ddp_assert(conn >= 0 && conn < r->limits.conns_max);
-    ddp_assert(msg_sender(m->kind) == MSG_SERVER);
+    ddp_assert(msg_is_from(m->kind, MSG_SERVER));
     emit(r, &(struct rdzv_action){.kind = RDZV_SEND, .conn = conn, .msg = m});
 }
 
@@ -35,6 +35,15 @@ void reply_node(struct rdzv *r, const struct node *n, const struct msg *m)
         reply_send(r, n->conn, m);
 }
 
+/* Whether the others most likely wait in a collective for the worker that was
+ * the first to fail in this round. */
+static bool ended_by_death(const struct run *run, int64_t round)
+{
+    const struct failure *root = &run->report.root;
+    return root->round == round &&
+           (root->what.signal != 0 || root->what.how == MSG_FAILED_HUNG);
+}
+
 void reply_stop(struct rdzv *r,
                 const struct node *n,
                 int64_t round,
@@ -44,7 +53,10 @@ void reply_stop(struct rdzv *r,
 {
     struct msg m = {.kind = MSG_KIND_stop};
     m.stop.round = round;
-    m.stop.graceful = (int64_t)graceful;
+    m.stop.graceful =
+        graceful == MSG_AT_ONCE && ended_by_death(&r->runs[n->run], round)
+            ? MSG_AFTER_DEATH
+            : graceful;
     m.stop.detect_ms = mono_min(detect_us / MONO_MS, DETECT_MS_MAX);
     msg_set(m.stop.text, why);
     reply_node(r, n, &m);
@@ -52,24 +64,24 @@ void reply_stop(struct rdzv *r,
 
 void reply_drain(struct rdzv *r, const struct node *n)
 {
-    struct msg m = {.kind = MSG_KIND_drain};
+    struct msg m = {.kind = MSG_KIND_stop, .stop.drain = 1};
     if (n->drained_by[0] == '\0')
-        msg_set(m.drain.text, "drained by its own check (--drain_check)");
+        msg_set(m.stop.text, "drained by its own check (--drain_check)");
     else
-        (void)snprintf(m.drain.text, /* fits */
-                       sizeof(m.drain.text), "drained by ddpctl from %s",
+        (void)snprintf(m.stop.text, /* fits */
+                       sizeof(m.stop.text), "drained by ddpctl from %s",
                        n->drained_by);
     reply_node(r, n, &m);
 }
 
-void reply_office(struct rdzv *r, const struct run *run, int conn)
+void reply_prepare(struct rdzv *r, const struct run *run, int conn)
 {
-    struct msg m = {.kind = MSG_KIND_office};
-    m.office.epoch = run->office.epoch.count;
-    msg_set(m.office.epoch_id, run->office.epoch.id);
-    msg_set_name(m.office.instance, run->state == RUN_CANDIDATE
-                                        ? run->takeover.instance
-                                        : run->instance);
+    struct msg m = {.kind = MSG_KIND_prepare};
+    m.prepare.term = run->authority.term;
+    msg_set_name(m.prepare.instance, run->state == RUN_ELECTING
+                                         ? run->takeover.instance
+                                         : run->instance);
+    msg_set(m.prepare.without, run->takeover.without);
     reply_send(r, conn, &m);
 }
 

@@ -23,7 +23,8 @@ void reply_drop(struct rdzv *r, int conn);
 /* Sends to a node; nothing if it is absent: rejoin (join.c) repeats what it
  * must know. */
 void reply_node(struct rdzv *r, const struct node *n, const struct msg *m);
-/* detect_us: as phase_detect_us of that round has it. */
+/* detect_us: as phase_detect_us of that round has it. MSG_AT_ONCE is said as
+ * MSG_AFTER_DEATH if the round's first failure is one. */
 void reply_stop(struct rdzv *r,
                 const struct node *n,
                 int64_t round,
@@ -31,8 +32,8 @@ void reply_stop(struct rdzv *r,
                 enum msg_graceful graceful,
                 int64_t detect_us);
 void reply_drain(struct rdzv *r, const struct node *n);
-/* Shows that this server is in office, or asks for it. */
-void reply_office(struct rdzv *r, const struct run *run, int conn);
+/* Shows that this server is the leader, or asks for it. */
+void reply_prepare(struct rdzv *r, const struct run *run, int conn);
 
 /* Hands out a note of which the kind, the node, the text and what belongs to
  * the kind are set, and counts it. Without a run also the name, if there is one

@@ -20,6 +20,10 @@
 /* A node that says no bye in this time is not waited for. */
 #define SETTLE_US (500 * MONO_MS)
 
+/* Behind a lease: so long voters that reach each other take to elect a leader,
+ * and to tell of it where they reach a server. */
+#define MEET_US (1 * MONO_S)
+
 struct run *run_find(const struct rdzv *r, const char *id)
 {
     for (int i = 0; i < r->limits.runs_max; i++) {
@@ -36,9 +40,23 @@ const char *run_program(const struct run *run)
     return last != NULL ? last + 1 : run->conf.options;
 }
 
-bool run_is_abandoned(const struct run *run)
+int64_t run_anew_at_us(const struct run *run)
 {
-    return run->head < 0 && run->recovery.holes == 0;
+    if (run->state != RUN_GATHER || run->round.number == 0 ||
+        run->authority.rules.strict || run->recovery.holes > 0 ||
+        run->absent > 0)
+        return MONO_NEVER;
+    struct authority_tally t = authority_tally(&run->authority, 0);
+    if (t.here > 0 || t.missing == 0)
+        return MONO_NEVER;
+    return mono_after(run->gather.since_us, run->conf.heartbeat_us + MEET_US);
+}
+
+bool run_is_abandoned(const struct run *run, int64_t now_us)
+{
+    int64_t anew_at_us = run_anew_at_us(run);
+    return run->head < 0 && run->recovery.holes == 0 &&
+           (anew_at_us == MONO_NEVER || now_us >= anew_at_us);
 }
 
 bool run_can_grow(const struct run *run)
@@ -46,6 +64,27 @@ bool run_can_grow(const struct run *run)
     return run->state == RUN_ACTIVE && run->recovery.holes == 0 &&
            run->count[NODE_DONE] + run->round.gone_done == 0 &&
            run->round.group_world < run->conf.nodes_max;
+}
+
+int run_nodes_here(const struct run *run)
+{
+    int n = -run->absent;
+    for (int s = 0; s < NODE_STATES; s++)
+        n += run->count[s];
+    return n;
+}
+
+/* -- its authority --------------------------------------------------------- */
+
+/* Two servers that do not hear of each other are to take different lines. */
+#define LINES_MAX 64
+
+void run_give_up_missing(struct rdzv *r, struct run *run, bool by_count)
+{
+    rdzv_touch(r, run);
+    run->takeover.leaps = run->takeover.ordered = true;
+    authority_give_up(&run->authority, 1 + (int)rng_below(&r->rng, LINES_MAX),
+                      by_count);
 }
 
 /* -- its instance ---------------------------------------------------------- */
@@ -64,13 +103,13 @@ void run_tell_instance(const struct run *run,
 
 bool run_end_is_known(const struct run *run)
 {
-    return office_end_is_known(&run->office);
+    return authority_tally(&run->authority, 0).end_is_known;
 }
 
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end)
 {
     rdzv_touch(r, run);
-    office_abandon(&run->office); /* no round follows the end */
+    authority_abandon(&run->authority, true);
     run->state = RUN_ENDED;
     run->end.msg = *end;
     msg_set(run->end.msg.instance, run->instance);

@@ -6,8 +6,8 @@
  * Which parts of struct run mean something depends on its state:
  *
  *               conf   gather   round     recovery   report         end
- *     CANDIDATE set    -        -         -          -              -
- *     GATHER    set    set      the last  rebuilt    of the last    -
+ *     ELECTING  set    -        -         -          -              -
+ *     GATHER    set    set      the last  inherited    of the last    -
  *     PENDING   set    (last)   proposed  -          empty, `last`  -
  *     ACTIVE    set    (last)   this      set        empty, `last`  -
  *     DRAIN     set    (last)   this      set        grows          -
@@ -20,16 +20,18 @@
 #ifndef RENDEZVOUS_CORE_INNER_STATE_RUN_H
 #define RENDEZVOUS_CORE_INNER_STATE_RUN_H
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/inner/state/node.h"
-#include "rendezvous/core/inner/state/office.h"
+#include "rendezvous/core/inner/authority/authority.h"
+#include "rendezvous/core/inner/state/stands.h"
 #include "rendezvous/core/inner/state/steps.h"
 #include "rendezvous/core/inner/state/strikes.h"
 #include "rendezvous/proto/exits.h"
 
 enum run_state {
-    RUN_FREE,      /* a slot that no run uses */
-    RUN_CANDIDATE, /* its nodes hold a round, and we are not in office */
+    RUN_FREE,     /* a slot that no run uses */
+    RUN_ELECTING, /* its nodes hold a round, and this server does not lead */
     RUN_GATHER,
     RUN_PENDING, /* a round is proposed */
     RUN_ACTIVE,
@@ -88,7 +90,7 @@ struct run_round {
 /* -- a round that a server before us sealed -------------------------------- */
 
 struct run_recovery {
-    bool rebuilt;     /* the round was sealed by a server that is no more ... */
+    bool inherited;   /* the round was sealed by a server that is no more ... */
     int holes;        /* ... and so many of it did not show up yet */
     int64_t heard_us; /* the last answer of the server before us that a member
                          tells of; 0: none does */
@@ -96,17 +98,25 @@ struct run_recovery {
                        may still say something */
 };
 
-/* -- what nodes tell a server that is not in office ------------------------ */
+/* -- what nodes tell a server that does not lead -------------------------- */
+
+/* What beats and joins were granted. */
+enum run_grants {
+    RUN_GRANTS, /* all that was asked for */
+    RUN_OWES,   /* to a node nothing: it is granted a lease as soon as can be */
+    RUN_MUTE /* the same, to a beat: half of the voters did not answer for too
+                long, and people were told so */
+};
 
 struct run_takeover {
-    /* Of the newest round that a voter told of (office.h): */
+    /* Of the newest round that a voter told of (authority.h): */
     char instance[RNG_ID_LEN + 1]; /* "": none did */
     int64_t born_us;
     int group_world;
     int restarts;
     /* The end that a voter told of; status -1: none. */
     int end_status;
-    struct epoch end_epoch;
+    struct term end_term;
     /* The first failure of a worker that was told of; "": none. */
     char failed_agent[RNG_ID_LEN + 1];
     int64_t failed_at_us;
@@ -114,18 +124,20 @@ struct run_takeover {
 
     int64_t notice_at_us; /* when to tell those who wait who is missing */
     int64_t own_us; /* leases of ours may be out until then, of what we knew
-                       before another server was in office */
-    /* What takeover.c has to look at: a node that CLAIMS came or went, a node
-     * has promised a higher epoch than ours, a node obeys this server now. */
+                       before another server led */
+    /* What takeover.c has to look at: a JOINING node came or went, a node
+     * has promised a higher term than ours, a node obeys this server now. */
     bool changed, outbid, obeyed;
-    bool ordered;    /* an operator gave voters up: another epoch begins */
-    bool leaps;      /* ... or members: the next round's number leaps */
-    bool sought;     /* voters of the run look for a leader here */
-    bool blocked;    /* GATHER: only voters are waited for */
+    bool ordered;        /* voters were given up: another term begins */
+    bool leaps;          /* ... or members: the next round's number leaps */
+    int64_t count_at_us; /* launchers that are here may go on by count then;
+                            MONO_NEVER: they may not, or need not */
+    char without[201]; /* whom they go on without, until a round is in force */
+    bool sought;       /* voters of the run look for a leader here */
+    bool blocked;      /* GATHER: only voters are waited for */
     int64_t calm_us; /* it could not act, and can again: until then it waits for
                         all voters; MONO_NEVER: it cannot act */
-    bool mute; /* in office, but half of the voters did not answer for too long:
-                  it grants nothing, and people were told so */
+    enum run_grants grants;
     char addrs[sizeof(((struct msg_voters *)0)->addrs)]; /* of the voters */
 };
 
@@ -151,8 +163,8 @@ struct run_report {
     struct failure root; /* of the round; known if that is blamed on a worker */
     struct failure last; /* of this round or an earlier one, to be shown */
     struct loss loss;    /* the first one since the round was sealed */
-    struct msg_ready ends; /* how the round's workers ended, as far as is known:
-                              how many, and who, as proto/exits.h has it */
+    /* How the round's workers ended, as far as is known: how many, and who. */
+    struct exits_counts ends;
     char exits_list[EXITS_LIST_MAX + 1], stopped_list[EXITS_LIST_MAX + 1];
     char apart[STEPS_APART_MAX]; /* that the round's nodes were not at one
                                       step when a worker failed; "": as far as
@@ -183,7 +195,7 @@ struct run {
                               wants us when it is thawed */
     struct budget budget;
     struct strikes strikes;
-    struct office office;
+    struct authority authority;
     struct run_takeover takeover;
 
     int head, tail; /* its nodes, by arrival; -1: none */
@@ -195,9 +207,11 @@ struct run {
     struct run_round round;
     struct run_recovery recovery;
     struct run_report report;
+    struct run_stands stands;
     struct run_result end;
     enum run_phase told_phase; /* by the last note of that kind ... */
     int64_t told_round;        /* ... and of which round */
+    int64_t slow_look_us;      /* its ranks are not compared before */
 };
 
 /* Whether it is neither free nor ended. */
@@ -212,8 +226,15 @@ struct run *run_find(const struct rdzv *r, const char *id);
 /* The base name of what its workers run, as the first join said it. */
 const char *run_program(const struct run *run);
 
+/* Of a run whose voters fell silent together: they may have been cut off, and
+ * elect another leader, who comes to tell so within a lease and a second more.
+ * Then the run begins anew, with newcomers. MONO_NEVER: not so (a voter is
+ * here, all are dead, or the run is strict, so that no two groups can exist).
+ */
+int64_t run_anew_at_us(const struct run *run);
+
 /* Whether nobody is there, nor known to be about to come back. */
-bool run_is_abandoned(const struct run *run);
+bool run_is_abandoned(const struct run *run, int64_t now_us);
 
 /* Whether a newcomer would make the sealed round larger. Not while members are
  * missing, and not once it is about to be done. */
@@ -232,6 +253,25 @@ void run_tell_instance(const struct run *run,
  */
 void run_end(struct rdzv *r, struct run *run, const struct msg_end *end);
 void run_send_end(struct rdzv *r, struct run *run, struct node *n);
+
+/* Whether leases may be granted then, and so whether this server may act. */
+static inline bool run_may_act(const struct run *run, int64_t now_us)
+{
+    return authority_leases(&run->authority, now_us).until_us > now_us;
+}
+
+/* Whether the voters vouch for it; a strict run may lack launchers. */
+static inline bool run_has_voters(const struct run *run, int64_t now_us)
+{
+    return authority_leases(&run->authority, now_us).voters_us > now_us;
+}
+
+/* How many nodes are connected. */
+int run_nodes_here(const struct run *run);
+
+/* The voters that are not here count as dead from now on, and numbers of terms
+ * and rounds leap above those that only they may know of. */
+void run_give_up_missing(struct rdzv *r, struct run *run, bool by_count);
 
 /* Half of the voters know of the end. */
 bool run_end_is_known(const struct run *run);

@@ -23,7 +23,7 @@ enum may {
     MUST
 };
 
-#define C (1u << RUN_CANDIDATE)
+#define C (1u << RUN_ELECTING)
 #define G (1u << RUN_GATHER)
 #define P (1u << RUN_PENDING)
 #define A (1u << RUN_ACTIVE)
@@ -41,7 +41,7 @@ static const struct {
 } rows[NODE_STATES] = {
     /* clang-format off */
     /*                     in runs that are          placed  drained  absent */
-    [NODE_CLAIMS]      = {C | G | P | A | D,         NO,     NO,      NO},
+    [NODE_JOINING]      = {C | G | P | A | D,         NO,     NO,      NO},
     [NODE_WAITING]     = {    G |         D,         MAY,    NO,      MAY},
     [NODE_SPARE]       = {    G | P | A | D,         NO,     NO,      MAY},
     [NODE_QUARANTINED] = {    G | P | A | D,         MAY,    NO,      MAY},
@@ -115,29 +115,29 @@ static void check_gather(const struct run *run)
 
 static void check_candidate(const struct run *run)
 {
-    ddp_assert(run->office.state != OFFICE_HELD);
+    ddp_assert(run->authority.state != AUTHORITY_LEADER);
     ddp_assert(run->round.number == 0 && run->recovery.holes == 0);
 }
 
 static void check_pending(const struct run *run)
 {
-    const struct office *o = &run->office;
-    ddp_assert(o->pending);
-    ddp_assert(o->next_round == run->round.number);
+    const struct authority *a = &run->authority;
+    ddp_assert(a->pending);
+    ddp_assert(a->next_round == run->round.number);
     ddp_assert(run->count[NODE_PENDING] == run->round.group_world);
-    ddp_assert(run->round.world_size > 0 && !run->recovery.rebuilt);
+    ddp_assert(run->round.world_size > 0 && !run->recovery.inherited);
     ddp_assert(run->recovery.holes == 0 && run->round.blame == BLAME_NONE);
 }
 
 /* Whose newest round is the one that is known here. */
-static void check_office(const struct run *run)
+static void check_authority_of(const struct run *run)
 {
-    const struct office *o = &run->office;
-    office_check(o);
-    ddp_assert(run->state == RUN_CANDIDATE || run->state == RUN_ENDED ||
-               o->state != OFFICE_SEEKS);
-    ddp_assert(run->state != RUN_ACTIVE || run->round.number == o->round);
-    ddp_assert(o->pending
+    const struct authority *a = &run->authority;
+    (void)authority_tally(a, 0); /* which asserts what holds of it */
+    ddp_assert(run->state == RUN_ELECTING || run->state == RUN_ENDED ||
+               a->state != AUTHORITY_FOLLOWER);
+    ddp_assert(run->state != RUN_ACTIVE || run->round.number == a->round);
+    ddp_assert(a->pending
                    ? run->state == RUN_PENDING || run->state == RUN_GATHER
                    : run->state != RUN_PENDING);
 }
@@ -151,7 +151,7 @@ static void check_active(const struct run *run, int members)
                round->group_world <= run->conf.nodes_max);
     ddp_assert(members + round->gone_done + re->holes == round->group_world);
     /* Only of a round that another server sealed something is not known. */
-    ddp_assert(re->rebuilt || (re->holes == 0 && round->world_size > 0));
+    ddp_assert(re->inherited || (re->holes == 0 && round->world_size > 0));
     ddp_assert(run->report.loss.node[0] == '\0');
 }
 
@@ -196,9 +196,9 @@ void states_check_run(const struct rdzv *r, const struct run *run)
     check_any(run);
     if (run->state != RUN_ENDED)
         check_live(run);
-    check_office(run);
+    check_authority_of(run);
     switch (run->state) {
-    case RUN_CANDIDATE:
+    case RUN_ELECTING:
         check_candidate(run);
         return;
     case RUN_PENDING:

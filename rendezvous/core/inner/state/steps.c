@@ -4,6 +4,7 @@
 
 #include "rendezvous/core/inner/state/phase.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
+#include "rendezvous/core/inner/state/slow_ranks.h"
 
 void steps_beat(struct rdzv *r,
                 struct run *run,
@@ -18,6 +19,8 @@ void steps_beat(struct rdzv *r,
         .anew = b->steps < n->pace.steps,
     };
     pace_take(&n->pace, b->steps, b->ahead, (int)b->slow, r->now_us);
+    n->mirrored = b->mirrored;
+    slow_ranks_beat(r, run, n, b);
     phase_tell_steps(r, run, n, &steps);
 }
 
@@ -72,7 +75,7 @@ void steps_apart(const struct rdzv *r,
     int64_t most = last != NULL ? most_steps(last) + 1 : 0;
     text[0] = '\0';
     if (last == NULL || run->round.world_size == 0)
-        return; /* of a rebuilt round the ranks may not be known */
+        return; /* of an inherited round the ranks may not be known */
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {
         const struct node *n = &r->nodes[i];
         int64_t steps = pace_steps_by(&n->pace, last->pace.at_us);

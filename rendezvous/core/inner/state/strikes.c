@@ -1,6 +1,6 @@
 /*
- * One streak per run is enough: K failures in a row have one root cause each,
- * so that a node's streak ends where another node's begins. A cool-down is kept
+ * One streak per run is enough: a round strikes one node at most, so that a
+ * node's streak ends where another node's begins. A cool-down is kept
  * by the node itself (quarantined_until_us) and outlives the streak.
  *
  * A quarantined node is still the run's last reserve: strikes_recall takes it
@@ -11,10 +11,15 @@
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
+#include "rendezvous/core/inner/state/cause.h"
 #include "rendezvous/core/inner/state/rdzv_state.h"
 #include "rendezvous/core/inner/state/reply.h"
+#include "rendezvous/core/inner/state/slow_ranks.h"
 
-#define STRIKES_COUNT_MAX 1000000 /* messages.def: struck */
+#define STRIKES_COUNT_MAX 1000000 /* messages.def: strikes */
+#define STRUCK                                                                 \
+    "its workers were the first to fail, or one of them was slow, %d time%s "  \
+    "in a row"
 
 void strikes_init(struct strikes *s, int max, int64_t cooldown_us)
 {
@@ -52,14 +57,25 @@ static void hold(struct rdzv *r, struct run *run, struct node *n)
 
 /* -- counting -------------------------------------------------------------- */
 
-void strikes_charge(struct rdzv *r, struct run *run)
+/* The agent that has the strike of the round; NULL: none has. */
+static const char *
+struck(const struct rdzv *r, const struct run *run, bool failed)
+{
+    ddp_assert(!failed || run->report.root.round == run->round.number);
+    if (failed && !cause_is_consequence(&run->report.root.what))
+        return run->report.root.agent;
+    const struct node *slowest = slow_ranks_slowest(r, run);
+    return slowest != NULL ? slowest->agent : NULL;
+}
+
+void strikes_charge(struct rdzv *r, struct run *run, bool failed)
 {
     struct strikes *s = &run->strikes;
-    ddp_assert(run->report.root.round == run->round.number);
-    if (s->max == 0)
+    const char *agent = s->max > 0 ? struck(r, run, failed) : NULL;
+    if (agent == NULL)
         return;
-    if (strcmp(s->agent, run->report.root.agent) != 0)
-        begin_anew(s, run->report.root.agent);
+    if (strcmp(s->agent, agent) != 0)
+        begin_anew(s, agent);
     if (s->count < STRIKES_COUNT_MAX)
         s->count++;
     struct node *n = node_find(r, run->id, s->agent);
@@ -79,7 +95,7 @@ void strikes_believe(struct rdzv *r,
     int64_t left_us = mono_min(quarantined_ms * MONO_MS, s->cooldown_us);
     if (left_us > 0)
         n->quarantined_until_us = mono_after(r->now_us, left_us);
-    if (run->recovery.rebuilt && count > s->count) {
+    if (run->recovery.inherited && count > s->count) {
         begin_anew(s, n->agent);
         s->count = (int)count;
     }
@@ -106,17 +122,13 @@ static void quarantine(struct rdzv *r, struct run *run, struct node *n)
                   mono_after(r->now_us, run->strikes.cooldown_us);
     if (others(run) < run->conf.nodes_min && is_new)
         note(r, NOTE_kept, run, n->name,
-             "its workers were the first to fail %d time%s in a row, but too "
-             "few "
-             "nodes would be left (%d of %d)",
-             count, count == 1 ? "" : "s", others(run), run->conf.nodes_min);
+             STRUCK ", but too few nodes would be left (%d of %d)", count,
+             count == 1 ? "" : "s", others(run), run->conf.nodes_min);
     if (others(run) < run->conf.nodes_min)
         return;
     if (is_new)
-        note(r, NOTE_quarantined, run, n->name,
-             "its workers were the first to fail %d time%s in a row; for %lld "
-             "ms",
-             count, count == 1 ? "" : "s",
+        note(r, NOTE_quarantined, run, n->name, STRUCK "; for %lld ms", count,
+             count == 1 ? "" : "s",
              (long long)(run->strikes.cooldown_us / MONO_MS));
     else
         tell_more(r, run, n);

@@ -1,9 +1,10 @@
 /*
- * core/inner/state/strikes: inside the rendezvous core: --node_strikes. If the
- * workers of one node are the root cause of K charged failures in a row, the
- * node is quarantined when the round is over: it gets no place while its
- * cool-down runs, unless there would be fewer nodes than the run needs. A
- * failure of another node starts the count again. Nothing outside
+ * core/inner/state/strikes: inside the rendezvous core: --node_strikes. The end
+ * of a round strikes the node whose workers are the root cause of a charged
+ * failure; if there is none, the node of the slowest rank, if one is slow
+ * (slow_ranks.h). After K strikes in a row the node is quarantined: it gets no
+ * place while its cool-down runs, unless there would be fewer nodes than the
+ * run needs. A strike of another node starts the count again. Nothing outside
  * rendezvous/core includes this.
  *
  * The server tells each node its count and its cool-down (world, waiting). The
@@ -18,7 +19,7 @@
 struct strikes {
     int max;                    /* K; 0: off */
     int64_t cooldown_us;        /* how long a node is quarantined */
-    int count;                  /* failures in a row ... */
+    int count;                  /* strikes in a row ... */
     char agent[RNG_ID_LEN + 1]; /* ... of this node */
     int64_t check_us;           /* no cool-down ends before this */
 };
@@ -28,11 +29,13 @@ void strikes_init(struct strikes *s, int max, int64_t cooldown_us);
 /* Another instance of the run: nobody has anything against it. */
 void strikes_forget(struct strikes *s);
 
-/* How many failures in a row this node has against it. */
+/* How many strikes in a row this node has against it. */
 int strikes_of(const struct run *run, const struct node *n);
 
-/* The failure that ended the round was charged: counts it against its node. */
-void strikes_charge(struct rdzv *r, struct run *run);
+/* The round is over: counts its strike. `failed`: a failure ended it and was
+ * charged. One that is a consequence of a failure that nobody told of is no
+ * node's. */
+void strikes_charge(struct rdzv *r, struct run *run, bool failed);
 
 /* The nodes of the next round gather, and none has workers: quarantines those
  * that are due. */
@@ -46,7 +49,7 @@ void strikes_recall(struct rdzv *r, struct run *run);
  * that it was quarantined instead. */
 bool strikes_hold_back(struct rdzv *r, struct run *run, struct node *n);
 
-/* What an unknown node tells of itself in its join; of its failures in a row
+/* What an unknown node tells of itself in its join; of its strikes in a row
  * only a server that took its run over knows less. */
 void strikes_believe(struct rdzv *r,
                      struct run *run,

@@ -1,0 +1,175 @@
+/*
+ * worker_rt/keeper/keeper_find: the snapshots that this rank holds, in the
+ * memory of its node and in the folder, in the order in which they are loaded;
+ * and the list of them that a program may ask for.
+ *
+ * Failure modes. The folder cannot be listed to its end: an error, since what
+ * is missing may be the newest. A file goes while it is listed: it is left out.
+ * A slot without a label, or with one that its sum does not fit, is empty.
+ */
+#include "worker_rt/keeper/keeper.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker_rt/snapshot/snapshot.h"
+
+/* -- find ------------------------------------------------------------------ */
+
+struct keeper_found {
+    const struct ddp_keeper *k;
+    struct keeper_candidate *list;
+    size_t n;
+};
+
+/* Memory that this instance filled, the newest first. What another one left
+ * there counts only if there is nothing else. */
+static void list_memory(struct keeper_found *l, bool own)
+{
+    const struct ddp_keeper *k = l->k;
+    size_t first = l->n;
+    for (int i = 0; i < k->memory.count; i++) {
+        struct keeper_candidate c = {.slot = i};
+        if (!mem_slots_read(&k->memory, i, &c.label) ||
+            (strcmp(c.label.instance, k->d->instance) == 0) != own)
+            continue;
+        size_t at = l->n++;
+        for (; at > first; at--) {
+            const struct slot_label *before = &l->list[at - 1].label;
+            if (snapshot_dir_newer(k->d->instance, before->round, before->step,
+                                   c.label.round, c.label.step) <= 0)
+                break;
+            l->list[at] = l->list[at - 1];
+        }
+        l->list[at] = c;
+    }
+}
+
+/* Memory and files of one instance in one order: each file goes before the
+ * first that is older. */
+static void
+merge(struct keeper_found *l, const struct snapshot_file *files, size_t n)
+{
+    const char *mine = l->k->d->instance;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = l->n;
+        if (strncmp(files[i].who, mine, SNAPSHOT_DIR_WHO) == 0)
+            while (at > 0 && l->list[at - 1].slot >= 0 &&
+                   snapshot_dir_newer(mine, l->list[at - 1].label.round,
+                                      l->list[at - 1].label.step,
+                                      files[i].round, files[i].step) > 0)
+                at--;
+        memmove(&l->list[at + 1], &l->list[at], (l->n - at) * sizeof(*l->list));
+        l->list[at] = (struct keeper_candidate){.slot = -1, .file = files[i]};
+        l->n++;
+    }
+}
+
+int keeper_find(struct ddp_keeper *k,
+                struct keeper_candidate **list,
+                size_t *n,
+                struct ddp_err *err)
+{
+    struct snapshot_file *files = NULL;
+    size_t nfiles = 0;
+    *list = NULL;
+    *n = 0;
+    if (k->disk != KEEPER_NO_DISK && k->disk != KEEPER_ADDS &&
+        snapshot_dir_list(&k->dir, &files, &nfiles, err) != 0)
+        return ddp_err_wrap(err, "folder '%.200s'", k->folder);
+    struct keeper_found l = {.k = k};
+    l.list = calloc(nfiles + 2 * MEM_SLOTS_MAX + 1, sizeof(*l.list));
+    if (l.list == NULL) {
+        free(files);
+        return snapshot_no_memory(err);
+    }
+    list_memory(&l, true);
+    merge(&l, files, nfiles);
+    list_memory(&l, false);
+    /* A slot counts twice at most: if another process wrote it meanwhile. */
+    ddp_assert(l.n <= nfiles + 2 * (size_t)k->memory.count);
+    free(files);
+    *list = l.list;
+    *n = l.n;
+    return 0;
+}
+
+struct commit_label keeper_commit_label(const struct ddp_keeper *k,
+                                        const struct slot_label *label)
+{
+    return (struct commit_label){
+        .there = 1,
+        .own = strcmp(label->instance, k->d->instance) == 0,
+        .round = label->round,
+        .save = label->save,
+        .step = label->step,
+        .who = XXH3_64bits(label->instance,
+                           strnlen(label->instance, sizeof(label->instance))),
+    };
+}
+
+/* -- open ------------------------------------------------------------------ */
+
+int keeper_open(const struct ddp_keeper *k,
+                const struct keeper_candidate *c,
+                struct snapshot_opened *o,
+                struct ddp_err *err)
+{
+    ddp_assert(c->slot < k->memory.count);
+    if (c->slot < 0)
+        return snapshot_open(o, k->dir.fd, c->file.name, err);
+    snapshot_open_memory(o, mem_slots_image(&k->memory, c->slot), c->label.len);
+    return 0;
+}
+
+/* -- list ------------------------------------------------------------------ */
+
+static int tell(const struct ddp_keeper *k,
+                const struct keeper_candidate *c,
+                ddp_list_fn *fn,
+                void *ctx,
+                bool *more,
+                struct ddp_err *err)
+{
+    struct snapshot_opened o;
+    struct ddp_err why;
+    char path[4096 + SNAPSHOT_DIR_NAME_MAX];
+    bool memory = c->slot >= 0;
+    /* As its label or name says, until its header is read. */
+    struct ddp_listed s = {
+        .size = sizeof(s),
+        .step = memory ? c->label.step : c->file.step,
+        .round = rt_fence_round(memory ? c->label.round : c->file.round),
+        .foreign = strncmp(memory ? c->label.instance : c->file.who,
+                           k->d->instance, SNAPSHOT_DIR_WHO) != 0,
+    };
+    if (!memory) {
+        (void)snprintf(path, sizeof(path), "%s/%s", k->folder,
+                       c->file.name); /* cut only if no path is that long */
+        s.path = path;
+    }
+    if (keeper_open(k, c, &o, &why) != 0) {
+        s.why = why.text;
+        *more = why.code == DDP_E_NOINPUT || fn(ctx, &s);
+        return 0;
+    }
+    int rc = snapshot_tell(k->d, &s, &o.from, fn, ctx, more, err);
+    snapshot_close(&o);
+    return rc;
+}
+
+int ddp_keeper_list(struct ddp_keeper *k,
+                    ddp_list_fn *fn,
+                    void *ctx,
+                    struct ddp_error *err)
+{
+    struct keeper_candidate *list;
+    struct ddp_err why;
+    size_t n;
+    bool more = true;
+    int rc = keeper_find(k, &list, &n, &why);
+    for (size_t i = 0; rc == 0 && more && i < n; i++)
+        rc = tell(k, &list[i], fn, ctx, &more, &why);
+    free(list);
+    return rc == 0 ? 0 : rt_fail(err, &why);
+}
