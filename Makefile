@@ -124,7 +124,7 @@ STORE  := $(call in,rendezvous/store) rendezvous/proto/c10d \
 DAEMON := $(call of,rendezvous/daemon,main sd store_supervisor)
 SERVER := $(CORE) $(ACCOUNT) $(call in,rendezvous/http) \
 	$(filter-out $(DAEMON),$(call in,rendezvous/daemon)) \
-	$(call of,rendezvous/base,log_limit open_files access)
+	$(call of,rendezvous/base,log_limit open_files)
 CTL    := $(call in,rendezvous/ctl rendezvous/past) rendezvous/http/page rendezvous/http/http \
 	$(ACCOUNT)
 

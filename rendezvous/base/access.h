@@ -9,7 +9,6 @@
 #define RENDEZVOUS_BASE_ACCESS_H
 
 #include <errno.h>
-#include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,9 +22,5 @@ static inline int access_at(int dir, const char *path, int mode, int flags)
         return -1;
     return (int)syscall(SYS_faccessat, dir, path, mode);
 }
-
-/* Whether this kernel alone keeps the locks of that file (flock). On a file
- * system of the network other machines do, or nobody. */
-bool access_is_local(int fd);
 
 #endif

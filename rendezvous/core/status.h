@@ -156,7 +156,6 @@ int status_nodes(const struct rdzv *r, int run, int *order);
 int status_places(const struct rdzv *r);
 int status_place_run(const struct rdzv *r, int node);
 const char *status_node_name(const struct rdzv *r, int node);
-int status_group_rank(const struct rdzv *r, int node); /* -1: it is in none */
 void status_node(const struct rdzv *r,
                  int node,
                  int64_t now_us,

@@ -123,12 +123,6 @@ void fact_agent(const cJSON *node, struct fact *out)
     (void)say(out, TINT_NONE, "%.8s", field_text(node, "agent"));
 }
 
-bool fact_well(const cJSON *node)
-{
-    return field_is(node, "state", "running") ||
-           field_is(node, "state", "done") || field_is(node, "state", "spare");
-}
-
 enum ctl_tint fact_node_tint(const cJSON *node)
 {
     if (field_is(node, "state", "running") || field_is(node, "state", "done"))

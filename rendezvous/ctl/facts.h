@@ -27,7 +27,6 @@ void fact_ranks(const cJSON *node, struct fact *out);   /* "8-15"; "-" */
 
 /* Whether two nodes of a list have one name: their agents tell them apart. */
 bool fact_namesakes(const cJSON *nodes);
-bool fact_well(const cJSON *node); /* runs, is done, or is a spare */
 enum ctl_tint fact_node_tint(const cJSON *node);
 const char *fact_plural(int64_t n);
 

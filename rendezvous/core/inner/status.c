@@ -386,12 +386,6 @@ const char *status_node_name(const struct rdzv *r, int index)
     return r->nodes[index].name;
 }
 
-int status_group_rank(const struct rdzv *r, int index)
-{
-    const struct node *n = &r->nodes[index];
-    return node_in_round(n) ? n->group_rank : -1;
-}
-
 void status_node(const struct rdzv *r,
                  int index,
                  int64_t now_us,
@@ -400,7 +394,7 @@ void status_node(const struct rdzv *r,
     const struct node *n = &r->nodes[index];
     const struct run *run = &r->runs[n->run];
     ddp_assert(n->state != NODE_FREE);
-    int group_rank = status_group_rank(r, index);
+    int group_rank = node_in_round(n) ? n->group_rank : -1;
     bool placed = group_rank >= 0;
     int64_t lease_us = n->lease_until_us - now_us;
     /* Of an inherited round, base ranks are known once all members are back. */

@@ -1,5 +1,5 @@
 /* links: launcher/hang/{flight,stacks,stack_line,rank_look,stack_place} */
-/* links: launcher/conf/program rendezvous/base/access */
+/* links: launcher/conf/program */
 /* links: launcher/proc/{procfs,signals} tests/lib/{hurt,scratch} NET PROTO */
 /* links: BASE */
 /* libs: -luv -lcjson -ldl -Wl,--wrap=procfs_is_ours */

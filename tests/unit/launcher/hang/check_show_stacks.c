@@ -1,6 +1,6 @@
 /* links: launcher/hang/{show_stacks,stacks,stack_line,stack_place,rank_look} */
 /* links: launcher/conf/program launcher/proc/{procfs,signals} */
-/* links: rendezvous/net/helper TLS PROTO BASE rendezvous/base/access */
+/* links: rendezvous/net/helper TLS PROTO BASE */
 /* links: tests/lib/scratch */
 /* libs: -lcjson -ldl */
 /*
