@@ -3,8 +3,8 @@
  * the connection of client/store: first those that stand there, since other
  * files need them too, then the others.
  *
- * Happy path: begin connects and makes the key, a c10d_put_* writes the
- * request, talk sends it and reads the reply, end says that all is well.
+ * Happy path: begin connects and makes the key, ask writes the request, talk
+ * sends it and reads the reply, end says that all is well.
  * Failure modes: those of client/store; every failure but USAGE closes the
  * connection there, so that a late reply is never taken for another request's.
  */
@@ -88,6 +88,8 @@ struct op {
     char wire[C10D_KEY_MAX + 1];
 };
 
+static const struct c10d_request plain; /* a key, or nothing */
+
 /* Connected, with a key to send. -1 with o->why. */
 static int begin(struct op *o,
                  struct ddp *d,
@@ -102,6 +104,14 @@ static int begin(struct op *o,
     if (store_client_key(o->wire, key, &o->slice, &o->why) != 0)
         return -1;
     return store_client_ready(o->s, o->deadline_us, &o->why);
+}
+
+/* Writes the request of `o`, with what it has besides the key. */
+static int ask(struct op *o, struct c10d_request with)
+{
+    with.op = o->op;
+    with.key = o->slice;
+    return c10d_put(&o->s->out, &with, &o->why);
 }
 
 /* The request is sent, and one reply is read; a value stays in s->in. */
@@ -151,6 +161,13 @@ static int talk_wait(struct op *o)
                        "it ended the wait before all keys were set");
 }
 
+static int wait_for(struct op *o, const struct c10d_slice *keys, size_t count)
+{
+    const struct c10d_request req = {
+        .op = C10D_WAIT, .count = count, .list = keys};
+    return c10d_put(&o->s->out, &req, &o->why) != 0 ? -1 : talk_wait(o);
+}
+
 /* -- one key --------------------------------------------------------------- */
 
 int ddp_store_add(struct ddp *d,
@@ -163,7 +180,7 @@ int ddp_store_add(struct ddp *d,
     struct op o;
     struct store_reply r = {.kind = REPLY_NUMBER};
     bool failed = begin(&o, d, C10D_ADD, key, timeout_ms) ||
-                  c10d_put_add(&o.s->out, o.slice, delta, &o.why) ||
+                  ask(&o, (struct c10d_request){.number = delta}) ||
                   talk(&o, &r);
     if (!failed && sum != NULL)
         *sum = r.number;
@@ -181,8 +198,7 @@ int ddp_store_append(struct ddp *d,
     struct store_reply r = {.kind = REPLY_NONE};
     struct c10d_slice v = {value, len};
     bool failed = begin(&o, d, C10D_APPEND, key, timeout_ms) ||
-                  c10d_put_append(&o.s->out, o.slice, v, &o.why) ||
-                  talk(&o, &r);
+                  ask(&o, (struct c10d_request){.value = v}) || talk(&o, &r);
     return end(&o, failed, err);
 }
 
@@ -200,11 +216,11 @@ int ddp_store_compare_set(struct ddp *d,
 {
     struct op o;
     struct store_reply r = {.kind = REPLY_VALUE};
-    struct c10d_slice from = {expected, expected_len};
-    struct c10d_slice to = {desired, desired_len};
+    const struct c10d_request swap = {.value = {expected, expected_len},
+                                      .desired = {desired, desired_len}};
     bool failed = begin(&o, d, C10D_COMPARE_SET, key, timeout_ms) ||
-                  c10d_put_compare_set(&o.s->out, o.slice, from, to, &o.why) ||
-                  talk(&o, &r) || keep(&o, &r, value, cap, len);
+                  ask(&o, swap) || talk(&o, &r) ||
+                  keep(&o, &r, value, cap, len);
     return end(&o, failed, err);
 }
 
@@ -217,8 +233,7 @@ int ddp_store_delete(struct ddp *d,
     struct op o;
     struct store_reply r = {.kind = REPLY_NUMBER};
     bool failed = begin(&o, d, C10D_DELETE_KEY, key, timeout_ms) ||
-                  c10d_put_delete_key(&o.s->out, o.slice, &o.why) ||
-                  talk(&o, &r);
+                  ask(&o, plain) || talk(&o, &r);
     if (!failed && was_there != NULL)
         *was_there = r.number > 0;
     return end(&o, failed, err);
@@ -232,7 +247,7 @@ int ddp_store_num_keys(struct ddp *d,
     struct op o;
     struct store_reply r = {.kind = REPLY_NUMBER};
     bool failed = begin(&o, d, C10D_GETNUMKEYS, "(all)", timeout_ms) ||
-                  c10d_put_num_keys(&o.s->out, &o.why) || talk(&o, &r);
+                  ask(&o, plain) || talk(&o, &r);
     if (!failed)
         *count = r.number;
     return end(&o, failed, err);
@@ -246,7 +261,7 @@ int ddp_store_barrier(struct ddp *d,
 {
     struct op o;
     bool failed = begin(&o, d, C10D_BARRIER, key, timeout_ms) ||
-                  c10d_put_barrier(&o.s->out, o.slice, count, &o.why) ||
+                  ask(&o, (struct c10d_request){.number = count}) ||
                   talk_wait(&o);
     return end(&o, failed, err);
 }
@@ -264,8 +279,7 @@ int ddp_store_queue_push(struct ddp *d,
     struct store_reply r = {.kind = REPLY_NONE};
     struct c10d_slice v = {value, len};
     bool failed = begin(&o, d, C10D_QUEUE_PUSH, key, timeout_ms) ||
-                  c10d_put_queue_push(&o.s->out, o.slice, v, &o.why) ||
-                  talk(&o, &r);
+                  ask(&o, (struct c10d_request){.value = v}) || talk(&o, &r);
     return end(&o, failed, err);
 }
 
@@ -278,8 +292,7 @@ int ddp_store_queue_len(struct ddp *d,
     struct op o;
     struct store_reply r = {.kind = REPLY_NUMBER};
     bool failed = begin(&o, d, C10D_QUEUE_LEN, key, timeout_ms) ||
-                  c10d_put_queue_len(&o.s->out, o.slice, &o.why) ||
-                  talk(&o, &r);
+                  ask(&o, plain) || talk(&o, &r);
     if (!failed)
         *items = r.number;
     return end(&o, failed, err);
@@ -291,9 +304,7 @@ try_pop(struct op *o, void *value, size_t cap, size_t *len, bool *was_there)
 {
     struct store_reply before = {.kind = REPLY_NUMBER};
     struct store_reply item = {.kind = REPLY_VALUE};
-    if (c10d_put_wait(&o->s->out, &o->slice, 1, &o->why) != 0 ||
-        talk_wait(o) != 0 ||
-        c10d_put_queue_pop(&o->s->out, o->slice, &o->why) != 0 ||
+    if (wait_for(o, &o->slice, 1) != 0 || ask(o, plain) != 0 ||
         talk(o, &before) != 0)
         return -1;
     *was_there = before.number > 0;
@@ -394,8 +405,7 @@ int ddp_store_wait_all(struct ddp *d,
         return 0;
     bool failed = begin(&o, d, C10D_WAIT, keys[0], timeout_ms) ||
                   list_make(&l, keys, key_of_name, count, 1, &o.why) ||
-                  c10d_put_wait(&o.s->out, l.slices, count, &o.why) ||
-                  talk_wait(&o);
+                  wait_for(&o, l.slices, count);
     list_free(&l);
     return end(&o, failed, err);
 }
@@ -431,7 +441,8 @@ int ddp_store_multi_set(struct ddp *d,
                   list_make(&l, items, key_of_item, count, 2, &o.why);
     for (size_t i = 0; !failed && i < count; i++)
         l.slices[2 * i + 1] = (struct c10d_slice){items[i].value, items[i].len};
-    failed = failed || c10d_put_multi_set(&o.s->out, l.slices, count, &o.why) ||
+    failed = failed ||
+             ask(&o, (struct c10d_request){.count = count, .list = l.slices}) ||
              talk(&o, &r);
     list_free(&l);
     return end(&o, failed, err);
@@ -461,12 +472,12 @@ int ddp_store_multi_get(struct ddp *d,
     struct key_list l = {.slices = NULL};
     if (count == 0)
         return 0;
-    bool failed = begin(&o, d, C10D_MULTI_GET, items[0].key, timeout_ms) ||
-                  list_make(&l, items, key_of_item, count, 1, &o.why) ||
-                  c10d_put_wait(&o.s->out, l.slices, count, &o.why) ||
-                  talk_wait(&o) ||
-                  c10d_put_multi_get(&o.s->out, l.slices, count, &o.why) ||
-                  read_items(&o, items, count);
+    bool failed =
+        begin(&o, d, C10D_MULTI_GET, items[0].key, timeout_ms) ||
+        list_make(&l, items, key_of_item, count, 1, &o.why) ||
+        wait_for(&o, l.slices, count) ||
+        ask(&o, (struct c10d_request){.count = count, .list = l.slices}) ||
+        read_items(&o, items, count);
     list_free(&l);
     return end(&o, failed, err);
 }

@@ -116,18 +116,35 @@ static struct c10d_slice key_of(const struct exchange_order *o)
     return (struct c10d_slice){(const uint8_t *)o->key, strlen(o->key)};
 }
 
+/* With the key of `o`, and what it says. */
+static int put(struct exchange *x,
+               enum c10d_op op,
+               const struct exchange_order *o,
+               struct ddp_err *err)
+{
+    struct c10d_slice key = key_of(o);
+    const struct c10d_request req = {.op = op,
+                                     .key = key,
+                                     .value = {o->data, o->len},
+                                     .count = 1,
+                                     .list = &key};
+    return c10d_put(&x->out, &req, err);
+}
+
 static int put_gather(struct exchange *x,
                       const struct exchange_order *o,
                       struct ddp_err *err)
 {
     char gate[KEY_MAX + 3];
     (void)snprintf(gate, sizeof(gate), "%s/in", o->key); /* fits */
-    struct c10d_slice at = {(const uint8_t *)gate, strlen(gate)};
-    if (o->len > 0 &&
-        c10d_put_append(&x->out, key_of(o),
-                        (struct c10d_slice){o->data, o->len}, err) != 0)
+    const struct c10d_request meet = {
+        .op = C10D_BARRIER,
+        .key = {(const uint8_t *)gate, strlen(gate)},
+        .number = x->nodes,
+    };
+    if (o->len > 0 && put(x, C10D_APPEND, o, err) != 0)
         return -1;
-    return c10d_put_barrier(&x->out, at, x->nodes, err);
+    return c10d_put(&x->out, &meet, err);
 }
 
 /* What is behind a post that has no answer shows that it was heard. */
@@ -135,31 +152,20 @@ static int put_post(struct exchange *x,
                     const struct exchange_order *o,
                     struct ddp_err *err)
 {
-    struct c10d_slice value = {o->data, o->len};
-    return c10d_put_queue_push(&x->out, key_of(o), value, err) != 0
+    return put(x, C10D_QUEUE_PUSH, o, err) != 0
                ? -1
-               : c10d_put_queue_len(&x->out, key_of(o), err);
+               : put(x, C10D_QUEUE_LEN, o, err);
 }
 
 static int put_name(struct exchange *x,
                     const struct exchange_order *o,
                     struct ddp_err *err)
 {
-    struct c10d_slice value = {o->data, o->len};
     if (o->op == PMI_UNPUBLISH_NAME)
-        return c10d_put_delete_key(&x->out, key_of(o), err);
-    if (o->op == PMI_PUBLISH_NAME &&
-        c10d_put_set(&x->out, key_of(o), value, err) != 0)
+        return put(x, C10D_DELETE_KEY, o, err);
+    if (o->op == PMI_PUBLISH_NAME && put(x, C10D_SET, o, err) != 0)
         return -1;
-    return c10d_put_get(&x->out, key_of(o), err);
-}
-
-static int put_wait(struct exchange *x,
-                    const struct exchange_order *o,
-                    struct ddp_err *err)
-{
-    struct c10d_slice key = key_of(o);
-    return c10d_put_wait(&x->out, &key, 1, err);
+    return put(x, C10D_GET, o, err);
 }
 
 static int put_order(struct exchange *x,
@@ -168,15 +174,13 @@ static int put_order(struct exchange *x,
 {
     switch (o->what) {
     case ORDER_GATHER:
-        return o->met ? c10d_put_get(&x->out, key_of(o), err)
-                      : put_gather(x, o, err);
+        return o->met ? put(x, C10D_GET, o, err) : put_gather(x, o, err);
     case ORDER_NAME:
         return put_name(x, o, err);
     case ORDER_POST:
         return put_post(x, o, err);
     case ORDER_TAKE:
-        return o->met ? c10d_put_queue_pop(&x->out, key_of(o), err)
-                      : put_wait(x, o, err);
+        return put(x, o->met ? C10D_QUEUE_POP : C10D_WAIT, o, err);
     }
     DDP_WRONG("order");
 }
@@ -403,7 +407,8 @@ static void on_up(void *ctx, struct conn *c)
     (void)uv_timer_stop(&x->timer);
     if (x->first != NULL && x->first->what == ORDER_GATHER)
         (void)uv_timer_start(&x->timer, on_timer, (uint64_t)x->first_ms, 0);
-    if (c10d_put_hello(&x->out, &err) != 0)
+    if (c10d_put(&x->out, &(struct c10d_request){.op = C10D_VALIDATE}, &err) !=
+        0)
         lose(x, err.text);
     begin_first(x);
 }

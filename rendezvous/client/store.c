@@ -165,7 +165,8 @@ connect_until(struct store_client *s, int64_t deadline_us, struct ddp_err *err)
     for (;;) {
         s->fd = dial_all(s, deadline_us, &last);
         if (s->fd >= 0) /* the hello goes out with the first request */
-            return c10d_put_hello(&s->out, err);
+            return c10d_put(&s->out,
+                            &(struct c10d_request){.op = C10D_VALIDATE}, err);
         /* A pause that ends after the deadline leaves no time to try again. */
         int64_t wake_us =
             mono_after(mono_now_us(),
@@ -312,14 +313,9 @@ static int put(struct store_client *s,
                struct c10d_slice value,
                struct ddp_err *err)
 {
-    if (op == C10D_SET)
-        return c10d_put_set(&s->out, key, value, err);
-    if (op == C10D_GET)
-        return c10d_put_get(&s->out, key, err);
-    if (op == C10D_CHECK)
-        return c10d_put_check(&s->out, &key, 1, err);
-    ddp_assert(op == C10D_WAIT);
-    return c10d_put_wait(&s->out, &key, 1, err);
+    const struct c10d_request req = {
+        .op = op, .key = key, .value = value, .count = 1, .list = &key};
+    return c10d_put(&s->out, &req, err);
 }
 
 /* A wrong argument is found before anything is sent, so only that error leaves

@@ -92,7 +92,7 @@ int store_client_local_addr(struct store_client *s,
 
 /*
  * A request is made of these, in this order, and store_client_fail if one of
- * them fails: connect if need be; append it to s->out with c10d_put_*; send it,
+ * them fails: connect if need be; append it to s->out with c10d_put; send it,
  * and read one reply after the other.
  */
 int store_client_ready(struct store_client *s,

@@ -2,7 +2,8 @@
  * The layout of the requests is a table: one row per operation with its codes
  * and a word of letters, one per field. The decoder walks that word and
  * remembers where it stopped: a request that comes byte by byte costs no more
- * than one that comes at once, and a length is checked when it arrives.
+ * than one that comes at once, and a length is checked when it arrives. The
+ * encoder walks the same word.
  */
 #include "rendezvous/proto/c10d.h"
 
@@ -329,253 +330,116 @@ struct c10d_slice c10d_next(struct c10d_slice *items)
 
 /* -- requests, encoded ----------------------------------------------------- */
 
-static uint8_t *write_string(uint8_t *out, struct c10d_slice s)
+/* Where a request is written to; without `out` it is measured only. */
+struct pen {
+    uint8_t *out;
+    size_t len;
+};
+
+static void write_number(struct pen *p, uint64_t n, size_t bytes)
 {
-    c10d_pack_u64(out, s.len);
-    if (s.len > 0)
-        memcpy(out + 8, s.data, s.len);
-    return out + 8 + s.len;
+    if (p->out != NULL)
+        pack(p->out + p->len, n, bytes);
+    p->len += bytes;
 }
 
-/* Room for a request of `len` bytes behind its first, which is written. */
-static uint8_t *
-begin(struct buf *b, enum c10d_op op, size_t len, struct ddp_err *err)
-{
-    if (1 + len > C10D_REQUEST_MAX) {
-        ddp_err_set(err, DDP_E_USAGE,
-                    "store: %s of %zu bytes is over the limit of %zu",
-                    rows[op].name, 1 + len, C10D_REQUEST_MAX);
-        return NULL;
-    }
-    uint8_t *out = buf_reserve(b, 1 + len);
-    if (out == NULL) {
-        ddp_err_set(err, DDP_E_NOMEM, "store: no memory for %s of %zu bytes",
-                    rows[op].name, 1 + len);
-        return NULL;
-    }
-    *out = (uint8_t)rows[op].new_code;
-    return out + 1;
-}
-
-static void commit(struct buf *b, const uint8_t *end)
-{
-    buf_commit(b, (size_t)(end - (b->data + b->end)));
-}
-
-static int check_len(struct c10d_slice s, bool is_key, struct ddp_err *err)
+static int write_string(struct pen *p,
+                        struct c10d_slice s,
+                        bool is_key,
+                        struct ddp_err *err)
 {
     size_t max = is_key ? C10D_KEY_MAX : C10D_VALUE_MAX;
-    if (s.len <= max)
-        return 0;
-    return ddp_err_set(err, DDP_E_USAGE,
-                       "store: a %s of %zu bytes is over the limit of %zu",
-                       is_key ? "key" : "value", s.len, max);
-}
-
-/* Requests that are a key, then values. */
-static int put_strings(struct buf *b,
-                       enum c10d_op op,
-                       const struct c10d_slice *s,
-                       size_t count,
-                       struct ddp_err *err)
-{
-    size_t len = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (check_len(s[i], i == 0, err) != 0)
-            return -1;
-        len += 8 + s[i].len;
-    }
-    uint8_t *out = begin(b, op, len, err);
-    if (out == NULL)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        out = write_string(out, s[i]);
-    commit(b, out);
+    if (s.len > max)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "store: a %s of %zu bytes is over the limit of %zu",
+                           is_key ? "key" : "value", s.len, max);
+    write_number(p, s.len, 8);
+    if (p->out != NULL && s.len > 0)
+        memcpy(p->out + p->len, s.data, s.len);
+    p->len += s.len;
     return 0;
 }
 
-/* A list of `count` keys, or of as many pairs. */
-static int put_list(struct buf *b,
-                    enum c10d_op op,
-                    const struct c10d_slice *list,
-                    size_t count,
-                    struct ddp_err *err)
-{
-    size_t each = op == C10D_MULTI_SET ? 2 : 1;
-    if (count > C10D_KEYS_MAX)
-        return ddp_err_set(
-            /* messages: ok, it is above C10D_KEYS_MAX */
-            err, DDP_E_USAGE, "store: %s of %zu keys is over the limit of %llu",
-            rows[op].name, count, (unsigned long long)C10D_KEYS_MAX);
-    size_t len = 8;
-    for (size_t i = 0; i < each * count; i++) {
-        if (check_len(list[i], i % each == 0, err) != 0)
-            return -1;
-        len += 8 + list[i].len;
-    }
-    uint8_t *out = begin(b, op, len, err);
-    if (out == NULL)
-        return -1;
-    c10d_pack_u64(out, count);
-    out += 8;
-    for (size_t i = 0; i < each * count; i++)
-        out = write_string(out, list[i]);
-    commit(b, out);
-    return 0;
-}
-
-/* A key and a number. */
-static int put_number(struct buf *b,
-                      enum c10d_op op,
-                      struct c10d_slice key,
-                      int64_t n,
+/* Keys; or pairs, in which every other string is a value. */
+static int write_list(struct pen *p,
+                      const struct c10d_request *req,
+                      size_t each,
                       struct ddp_err *err)
 {
-    if (check_len(key, true, err) != 0)
-        return -1;
-    uint8_t *out = begin(b, op, 8 + key.len + 8, err);
-    if (out == NULL)
-        return -1;
-    out = write_string(out, key);
-    c10d_pack_u64(out, (uint64_t)n);
-    commit(b, out + 8);
+    if (req->count > C10D_KEYS_MAX)
+        return ddp_err_set(
+            /* messages: ok, it is above C10D_KEYS_MAX */
+            err, DDP_E_USAGE,
+            "store: %s of %llu keys is over the limit of %llu",
+            rows[req->op].name, (unsigned long long)req->count,
+            (unsigned long long)C10D_KEYS_MAX);
+    write_number(p, req->count, 8);
+    for (size_t i = 0; i < each * req->count; i++)
+        if (write_string(p, req->list[i], i % each == 0, err) != 0)
+            return -1;
     return 0;
 }
 
-int c10d_put_hello(struct buf *b, struct ddp_err *err)
+static int write_field(struct pen *p,
+                       const struct c10d_request *req,
+                       size_t field,
+                       struct ddp_err *err)
 {
-    uint8_t *out = begin(b, C10D_VALIDATE, 4, err);
-    if (out == NULL)
-        return -1;
-    c10d_pack_u32(out, HELLO);
-    commit(b, out + 4);
-    return 0;
+    switch (rows[req->op].fields[field]) {
+    case 'k':
+        return write_string(p, req->key, true, err);
+    case 'v':
+        return write_string(p, field == 1 ? req->value : req->desired, false,
+                            err);
+    case 'i':
+        write_number(p, (uint64_t)req->number, 8);
+        return 0;
+    case 'n':
+        write_number(p, (uint64_t)req->number, 4);
+        return 0;
+    case 'h':
+        write_number(p, HELLO, 4);
+        return 0;
+    case '#': /* written with the list */
+        return 0;
+    case 'K':
+        return write_list(p, req, 1, err);
+    default:
+        return write_list(p, req, 2, err);
+    }
 }
 
-int c10d_put_set(struct buf *b,
-                 struct c10d_slice key,
-                 struct c10d_slice value,
-                 struct ddp_err *err)
-{
-    const struct c10d_slice s[] = {key, value};
-    return put_strings(b, C10D_SET, s, 2, err);
-}
-
-int c10d_put_append(struct buf *b,
-                    struct c10d_slice key,
-                    struct c10d_slice value,
-                    struct ddp_err *err)
-{
-    const struct c10d_slice s[] = {key, value};
-    return put_strings(b, C10D_APPEND, s, 2, err);
-}
-
-int c10d_put_compare_set(struct buf *b,
-                         struct c10d_slice key,
-                         struct c10d_slice expected,
-                         struct c10d_slice desired,
+static int write_request(struct pen *p,
+                         const struct c10d_request *req,
                          struct ddp_err *err)
 {
-    const struct c10d_slice s[] = {key, expected, desired};
-    return put_strings(b, C10D_COMPARE_SET, s, 3, err);
+    const struct row *row = &rows[req->op];
+    write_number(p, (uint64_t)row->new_code, 1);
+    for (size_t i = 0; row->fields[i] != '\0'; i++)
+        if (write_field(p, req, i, err) != 0)
+            return -1;
+    return 0;
 }
 
-int c10d_put_get(struct buf *b, struct c10d_slice key, struct ddp_err *err)
+int c10d_put(struct buf *b, const struct c10d_request *req, struct ddp_err *err)
 {
-    return put_strings(b, C10D_GET, &key, 1, err);
-}
-
-int c10d_put_delete_key(struct buf *b,
-                        struct c10d_slice key,
-                        struct ddp_err *err)
-{
-    return put_strings(b, C10D_DELETE_KEY, &key, 1, err);
-}
-
-int c10d_put_add(struct buf *b,
-                 struct c10d_slice key,
-                 int64_t delta,
-                 struct ddp_err *err)
-{
-    return put_number(b, C10D_ADD, key, delta, err);
-}
-
-int c10d_put_wait(struct buf *b,
-                  const struct c10d_slice *keys,
-                  size_t count,
-                  struct ddp_err *err)
-{
-    return put_list(b, C10D_WAIT, keys, count, err);
-}
-
-int c10d_put_check(struct buf *b,
-                   const struct c10d_slice *keys,
-                   size_t count,
-                   struct ddp_err *err)
-{
-    return put_list(b, C10D_CHECK, keys, count, err);
-}
-
-int c10d_put_cancel_wait(struct buf *b, struct ddp_err *err)
-{
-    return put_strings(b, C10D_CANCEL_WAIT, NULL, 0, err);
-}
-
-int c10d_put_num_keys(struct buf *b, struct ddp_err *err)
-{
-    return put_strings(b, C10D_GETNUMKEYS, NULL, 0, err);
-}
-
-int c10d_put_multi_get(struct buf *b,
-                       const struct c10d_slice *keys,
-                       size_t count,
-                       struct ddp_err *err)
-{
-    return put_list(b, C10D_MULTI_GET, keys, count, err);
-}
-
-int c10d_put_multi_set(struct buf *b,
-                       const struct c10d_slice *pairs,
-                       size_t count,
-                       struct ddp_err *err)
-{
-    return put_list(b, C10D_MULTI_SET, pairs, count, err);
-}
-
-int c10d_put_queue_push(struct buf *b,
-                        struct c10d_slice key,
-                        struct c10d_slice value,
-                        struct ddp_err *err)
-{
-    const struct c10d_slice s[] = {key, value};
-    return put_strings(b, C10D_QUEUE_PUSH, s, 2, err);
-}
-
-int c10d_put_queue_pop(struct buf *b,
-                       struct c10d_slice key,
-                       struct ddp_err *err)
-{
-    return put_strings(b, C10D_QUEUE_POP, &key, 1, err);
-}
-
-int c10d_put_queue_len(struct buf *b,
-                       struct c10d_slice key,
-                       struct ddp_err *err)
-{
-    return put_strings(b, C10D_QUEUE_LEN, &key, 1, err);
-}
-
-int c10d_put_barrier(struct buf *b,
-                     struct c10d_slice key,
-                     int64_t world,
-                     struct ddp_err *err)
-{
-    return put_number(b, C10D_BARRIER, key, world, err);
-}
-
-int c10d_put_list_keys(struct buf *b, struct ddp_err *err)
-{
-    return put_strings(b, C10D_LIST_KEYS, NULL, 0, err);
+    struct pen measured = {.out = NULL};
+    ddp_assert((unsigned)req->op < C10D_OPS && rows[req->op].new_code >= 0);
+    if (write_request(&measured, req, err) != 0)
+        return -1;
+    size_t len = measured.len;
+    if (len > C10D_REQUEST_MAX)
+        return ddp_err_set(err, DDP_E_USAGE,
+                           "store: %s of %zu bytes is over the limit of %zu",
+                           rows[req->op].name, len, C10D_REQUEST_MAX);
+    struct pen pen = {.out = buf_reserve(b, len)};
+    if (pen.out == NULL)
+        return ddp_err_set(err, DDP_E_NOMEM,
+                           "store: no memory for %s of %zu bytes",
+                           rows[req->op].name, len);
+    (void)write_request(&pen, req, err); /* was measured */
+    buf_commit(b, len);
+    return 0;
 }
 
 /* -- replies, decoded ------------------------------------------------------ */

@@ -92,11 +92,9 @@ enum c10d_status {
     C10D_BAD, /* the peer broke the protocol: close the connection */
 };
 
-/* -- server: requests ------------------------------------------------------ */
-
 /*
  * One complete request. Fields that the operation does not have are empty. The
- * slices borrow from the bytes given to c10d_decode.
+ * slices of a decoded one borrow from the bytes given to c10d_decode.
  */
 struct c10d_request {
     enum c10d_op op;
@@ -108,7 +106,10 @@ struct c10d_request {
     uint64_t count;            /* CHECK, WAIT, MULTI_*: how many in `items` */
     struct c10d_slice items;   /* to be walked with c10d_next: `count` keys,
                                   for MULTI_SET `count` times key and value */
+    const struct c10d_slice *list; /* the same, to be encoded */
 };
+
+/* -- server: requests ------------------------------------------------------ */
 
 /*
  * The decoder's place in the current request, so that bytes that come one by
@@ -156,83 +157,31 @@ void c10d_pack_u64(uint8_t out[8], uint64_t n);
 /* -- client: requests of the new family ------------------------------------ */
 
 /*
- * Each appends one request to `b`. Errors: -1 with nothing appended: USAGE, a
- * length or a number of keys is over its limit (the store would close the
- * connection); NOMEM, `b` is full or there is no memory.
+ * Appends a request to `b`: the fields that its operation has, for CHECK, WAIT
+ * and MULTI_* `list`. Errors: -1 with nothing appended: USAGE, a length or a
+ * number of keys is over its limit (the store would close the connection);
+ * NOMEM, `b` is full or there is no memory.
  *
- * hello goes first on every connection and has no answer. The replies:
- *   set            none            wait         byte C10D_STOP_WAITING
- *   get            value           cancel_wait  byte C10D_WAIT_CANCELED
- *   add            number          check        byte C10D_READY, _NOT_READY
- *   compare_set    value: what is stored now
- *   delete_key     number: 1 if it was there, else 0
- *   num_keys       number
- *   append         none         barrier      byte C10D_STOP_WAITING
- *   multi_set      none         queue_push   none
- *   multi_get      as many values as keys, one behind the other
- *   queue_pop      number: the length before; if that is not 0, a value
- *   queue_len      number
- *   list_keys      number, and as many values, the keys
- * A get of a key that does not exist answers an empty value (PyTorch's older
- * servers close the connection): wait first. After cancel_wait, the byte of a
+ * VALIDATE goes first on every connection and has no answer. The replies:
+ *   SET            none            WAIT         byte C10D_STOP_WAITING
+ *   GET            value           CANCEL_WAIT  byte C10D_WAIT_CANCELED
+ *   ADD            number          CHECK        byte C10D_READY, _NOT_READY
+ *   COMPARE_SET    value: what is stored now
+ *   DELETE_KEY     number: 1 if it was there, else 0
+ *   GETNUMKEYS     number          PING         number: the nonce, of 4 bytes
+ *   APPEND         none            BARRIER      byte C10D_STOP_WAITING
+ *   MULTI_SET      none            QUEUE_PUSH   none
+ *   MULTI_GET      as many values as keys, one behind the other
+ *   QUEUE_POP      number: the length before; if that is not 0, a value
+ *   QUEUE_LEN      number
+ *   LIST_KEYS      number, and as many values, the keys
+ * A GET of a key that does not exist answers an empty value (PyTorch's older
+ * servers close the connection): wait first. After CANCEL_WAIT, the byte of a
  * wait that ended in the same moment may come before the cancel's own.
  */
-int c10d_put_hello(struct buf *b, struct ddp_err *err);
-int c10d_put_set(struct buf *b,
-                 struct c10d_slice key,
-                 struct c10d_slice value,
-                 struct ddp_err *err);
-int c10d_put_append(struct buf *b,
-                    struct c10d_slice key,
-                    struct c10d_slice value,
-                    struct ddp_err *err);
-int c10d_put_compare_set(struct buf *b,
-                         struct c10d_slice key,
-                         struct c10d_slice expected,
-                         struct c10d_slice desired,
-                         struct ddp_err *err);
-int c10d_put_get(struct buf *b, struct c10d_slice key, struct ddp_err *err);
-int c10d_put_delete_key(struct buf *b,
-                        struct c10d_slice key,
-                        struct ddp_err *err);
-int c10d_put_add(struct buf *b,
-                 struct c10d_slice key,
-                 int64_t delta,
-                 struct ddp_err *err);
-int c10d_put_wait(struct buf *b,
-                  const struct c10d_slice *keys,
-                  size_t count,
-                  struct ddp_err *err);
-int c10d_put_check(struct buf *b,
-                   const struct c10d_slice *keys,
-                   size_t count,
-                   struct ddp_err *err);
-int c10d_put_cancel_wait(struct buf *b, struct ddp_err *err);
-int c10d_put_num_keys(struct buf *b, struct ddp_err *err);
-int c10d_put_multi_get(struct buf *b,
-                       const struct c10d_slice *keys,
-                       size_t count,
-                       struct ddp_err *err);
-/* `pairs` are key, value, key, value: twice `count`. */
-int c10d_put_multi_set(struct buf *b,
-                       const struct c10d_slice *pairs,
-                       size_t count,
-                       struct ddp_err *err);
-int c10d_put_queue_push(struct buf *b,
-                        struct c10d_slice key,
-                        struct c10d_slice value,
-                        struct ddp_err *err);
-int c10d_put_queue_pop(struct buf *b,
-                       struct c10d_slice key,
-                       struct ddp_err *err);
-int c10d_put_queue_len(struct buf *b,
-                       struct c10d_slice key,
-                       struct ddp_err *err);
-int c10d_put_barrier(struct buf *b,
-                     struct c10d_slice key,
-                     int64_t world,
-                     struct ddp_err *err);
-int c10d_put_list_keys(struct buf *b, struct ddp_err *err);
+int c10d_put(struct buf *b,
+             const struct c10d_request *req,
+             struct ddp_err *err);
 
 /* -- client: replies ------------------------------------------------------- */
 

@@ -593,57 +593,23 @@ static void take_op(struct fuzz_in *in, struct op *o)
 
 static int encode(struct buf *b, const struct op *o, struct ddp_err *err)
 {
-    const struct c10d_request *r = &o->req;
-    size_t count = (size_t)r->count;
-    switch (r->op) {
-    case C10D_SET:
-        return c10d_put_set(b, r->key, r->value, err);
-    case C10D_APPEND:
-        return c10d_put_append(b, r->key, r->value, err);
-    case C10D_GET:
-        return c10d_put_get(b, r->key, err);
-    case C10D_ADD:
-        return c10d_put_add(b, r->key, r->number, err);
-    case C10D_COMPARE_SET:
-        return c10d_put_compare_set(b, r->key, r->value, r->desired, err);
-    case C10D_DELETE_KEY:
-        return c10d_put_delete_key(b, r->key, err);
-    case C10D_GETNUMKEYS:
-        return c10d_put_num_keys(b, err);
-    case C10D_CANCEL_WAIT:
-        return c10d_put_cancel_wait(b, err);
-    case C10D_CHECK:
-        return c10d_put_check(b, o->slices, count, err);
-    case C10D_WAIT:
-        return c10d_put_wait(b, o->slices, count, err);
-    case C10D_MULTI_GET:
-        return c10d_put_multi_get(b, o->slices, count, err);
-    case C10D_MULTI_SET:
-        return c10d_put_multi_set(b, o->slices, count, err);
-    case C10D_QUEUE_PUSH:
-        return c10d_put_queue_push(b, r->key, r->value, err);
-    case C10D_QUEUE_POP:
-        return c10d_put_queue_pop(b, r->key, err);
-    case C10D_QUEUE_LEN:
-        return c10d_put_queue_len(b, r->key, err);
-    case C10D_BARRIER:
-        return c10d_put_barrier(b, r->key, r->number, err);
-    default:
-        DDP_WRONG("an operation that is not made here");
-    }
+    struct c10d_request req = o->req;
+    req.list = o->slices;
+    return c10d_put(b, &req, err);
 }
 
 /* The client's bytes through the server's decoder, to the store. */
 static int serve(struct store *s, uint32_t conn, const struct op *o)
 {
     struct model_conn *c = &conns[conn];
+    const struct c10d_request hello = {.op = C10D_VALIDATE};
     struct c10d_request req;
     struct ddp_err err;
     struct buf b;
     size_t used;
     buf_init(&b, C10D_REQUEST_MAX);
     if (c->decoder.family == C10D_UNDECIDED) {
-        ddp_assert(c10d_put_hello(&b, &err) == 0);
+        ddp_assert(c10d_put(&b, &hello, &err) == 0);
         ddp_assert(c10d_decode(&c->decoder, buf_head(&b), buf_len(&b), &req,
                                &used, &err) == C10D_DONE);
         ddp_assert(req.op == C10D_VALIDATE && used == buf_len(&b) &&

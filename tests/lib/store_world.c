@@ -164,7 +164,7 @@ int dial_new(uint16_t port)
     struct buf b;
     int fd = dial(port);
     buf_init(&b, 64);
-    ck_assert_int_eq(c10d_put_hello(&b, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_VALIDATE), 0);
     send_buf(fd, &b);
     return fd;
 }
@@ -178,7 +178,9 @@ void send_set(int fd, const char *key, const char *value)
 {
     struct buf b;
     buf_init(&b, 1 << 12);
-    ck_assert_int_eq(c10d_put_set(&b, slice(key), slice(value), NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_SET, .key = slice(key), .value = slice(value)),
+        0);
     send_buf(fd, &b);
 }
 
@@ -186,7 +188,7 @@ void send_get(int fd, const char *key)
 {
     struct buf b;
     buf_init(&b, 1 << 12);
-    ck_assert_int_eq(c10d_put_get(&b, slice(key), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice(key)), 0);
     send_buf(fd, &b);
 }
 
@@ -195,7 +197,7 @@ void send_wait(int fd, const char *key)
     struct buf b;
     struct c10d_slice s = slice(key);
     buf_init(&b, 1 << 12);
-    ck_assert_int_eq(c10d_put_wait(&b, &s, 1, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_WAIT, .list = &s, .count = 1), 0);
     send_buf(fd, &b);
 }
 

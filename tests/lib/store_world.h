@@ -63,6 +63,9 @@ void vanish(int fd);
 
 struct c10d_slice slice(const char *s);
 
+/* Appends a request to `b`, whose fields come last. */
+#define PUT(b, err, ...) c10d_put(b, &(struct c10d_request){__VA_ARGS__}, err)
+
 void send_bytes(int fd, const void *data, size_t len);
 
 /* To a server that may close while this is under way. */

@@ -477,8 +477,9 @@ static void expect_written(struct buf *b, const char *what, size_t len)
     ck_assert_mem_eq(buf_head(b), what, len);
     buf_take(b, len);
 }
-#define EXPECT(b, text) expect_written((b), (text), sizeof(text) - 1)
-#define L(n)            n "\0\0\0\0\0\0\0"
+#define PUT(b, err, ...) c10d_put(b, &(struct c10d_request){__VA_ARGS__}, err)
+#define EXPECT(b, text)  expect_written((b), (text), sizeof(text) - 1)
+#define L(n)             n "\0\0\0\0\0\0\0"
 
 CASE("client")
 
@@ -487,42 +488,58 @@ TEST(test_encoders_write_what_the_protocol_says)
     struct buf b;
     const struct c10d_slice keys[] = {slice("/a"), slice("/bc")};
     buf_init(&b, 1 << 16);
-    ck_assert_int_eq(c10d_put_hello(&b, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_VALIDATE), 0);
     EXPECT(&b, "\0\xce\xf7\x85\x3c");
-    ck_assert_int_eq(c10d_put_set(&b, slice("/k"), slice("val"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("/k"),
+                         .value = slice("val")),
+                     0);
     EXPECT(&b, "\x01" L("\x02") "/k" L("\x03") "val");
-    ck_assert_int_eq(
-        c10d_put_compare_set(&b, slice("/k"), slice(""), slice("d"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_COMPARE_SET, .key = slice("/k"),
+                         .value = slice(""), .desired = slice("d")),
+                     0);
     EXPECT(&b, "\x02" L("\x02") "/k" L("\0") L("\x01") "d");
-    ck_assert_int_eq(c10d_put_get(&b, slice("/k"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("/k")), 0);
     EXPECT(&b, "\x03" L("\x02") "/k");
-    ck_assert_int_eq(c10d_put_add(&b, slice("/k"), -2, NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_ADD, .key = slice("/k"), .number = -2), 0);
     EXPECT(&b, "\x04" L("\x02") "/k\xfe\xff\xff\xff\xff\xff\xff\xff");
-    ck_assert_int_eq(c10d_put_check(&b, keys, 2, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_CHECK, .list = keys, .count = 2),
+                     0);
     EXPECT(&b, "\x05" L("\x02") L("\x02") "/a" L("\x03") "/bc");
-    ck_assert_int_eq(c10d_put_wait(&b, keys, 1, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_WAIT, .list = keys, .count = 1),
+                     0);
     EXPECT(&b, "\x06" L("\x01") L("\x02") "/a");
-    ck_assert_int_eq(c10d_put_num_keys(&b, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GETNUMKEYS), 0);
     EXPECT(&b, "\x07");
-    ck_assert_int_eq(c10d_put_delete_key(&b, slice("/k"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_DELETE_KEY, .key = slice("/k")),
+                     0);
     EXPECT(&b, "\x08" L("\x02") "/k");
-    ck_assert_int_eq(c10d_put_append(&b, slice("/k"), slice("m"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_APPEND, .key = slice("/k"),
+                         .value = slice("m")),
+                     0);
     EXPECT(&b, "\x09" L("\x02") "/k" L("\x01") "m");
-    ck_assert_int_eq(c10d_put_cancel_wait(&b, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_CANCEL_WAIT), 0);
     EXPECT(&b, "\x0c");
-    ck_assert_int_eq(c10d_put_multi_get(&b, keys, 2, NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_MULTI_GET, .list = keys, .count = 2), 0);
     EXPECT(&b, "\x0a" L("\x02") L("\x02") "/a" L("\x03") "/bc");
-    ck_assert_int_eq(c10d_put_multi_set(&b, keys, 1, NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_MULTI_SET, .list = keys, .count = 1), 0);
     EXPECT(&b, "\x0b" L("\x01") L("\x02") "/a" L("\x03") "/bc");
-    ck_assert_int_eq(c10d_put_queue_push(&b, slice("/q"), slice("v"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_QUEUE_PUSH, .key = slice("/q"),
+                         .value = slice("v")),
+                     0);
     EXPECT(&b, "\x0e" L("\x02") "/q" L("\x01") "v");
-    ck_assert_int_eq(c10d_put_queue_pop(&b, slice("/q"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_QUEUE_POP, .key = slice("/q")),
+                     0);
     EXPECT(&b, "\x0f" L("\x02") "/q");
-    ck_assert_int_eq(c10d_put_queue_len(&b, slice("/q"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_QUEUE_LEN, .key = slice("/q")),
+                     0);
     EXPECT(&b, "\x10" L("\x02") "/q");
-    ck_assert_int_eq(c10d_put_list_keys(&b, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_LIST_KEYS), 0);
     EXPECT(&b, "\x11");
-    ck_assert_int_eq(c10d_put_barrier(&b, slice("/b"), 8, NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_BARRIER, .key = slice("/b"), .number = 8), 0);
     EXPECT(&b, "\x12" L("\x02") "/b" L("\x08"));
     buf_free(&b);
 }
@@ -537,13 +554,21 @@ TEST(test_encoder_refuses_what_is_over_a_limit)
     struct ddp_err err[7] = {0};
     struct buf b;
     buf_init(&b, 1 << 16);
-    ck_assert_int_eq(c10d_put_get(&b, key, &err[0]), -1);
-    ck_assert_int_eq(c10d_put_set(&b, slice("/k"), value, &err[1]), -1);
-    ck_assert_int_eq(c10d_put_add(&b, key, 1, &err[2]), -1);
-    ck_assert_int_eq(c10d_put_wait(&b, &key, 1, &err[3]), -1);
-    ck_assert_int_eq(c10d_put_check(&b, NULL, C10D_KEYS_MAX + 1, &err[4]), -1);
-    ck_assert_int_eq(c10d_put_multi_set(&b, pair, 1, &err[5]), -1);
-    ck_assert_int_eq(c10d_put_barrier(&b, key, 1, &err[6]), -1);
+    ck_assert_int_eq(PUT(&b, &err[0], .op = C10D_GET, .key = key), -1);
+    ck_assert_int_eq(
+        PUT(&b, &err[1], .op = C10D_SET, .key = slice("/k"), .value = value),
+        -1);
+    ck_assert_int_eq(PUT(&b, &err[2], .op = C10D_ADD, .key = key, .number = 1),
+                     -1);
+    ck_assert_int_eq(
+        PUT(&b, &err[3], .op = C10D_WAIT, .list = &key, .count = 1), -1);
+    ck_assert_int_eq(PUT(&b, &err[4], .op = C10D_CHECK, .list = NULL,
+                         .count = C10D_KEYS_MAX + 1),
+                     -1);
+    ck_assert_int_eq(
+        PUT(&b, &err[5], .op = C10D_MULTI_SET, .list = pair, .count = 1), -1);
+    ck_assert_int_eq(
+        PUT(&b, &err[6], .op = C10D_BARRIER, .key = key, .number = 1), -1);
     for (int i = 0; i < 7; i++)
         ck_assert_int_eq(err[i].code, DDP_E_USAGE);
     ck_assert_uint_eq(buf_len(&b), 0);
@@ -556,8 +581,8 @@ TEST(test_encoder_into_a_full_buffer_appends_nothing)
     struct ddp_err err = {0};
     struct buf b;
     buf_init(&b, 16);
-    ck_assert_int_eq(c10d_put_get(&b, slice("/k"), NULL), 0);
-    ck_assert_int_eq(c10d_put_get(&b, slice("/k"), &err), -1);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("/k")), 0);
+    ck_assert_int_eq(PUT(&b, &err, .op = C10D_GET, .key = slice("/k")), -1);
     ck_assert_int_eq(err.code, DDP_E_NOMEM);
     EXPECT(&b, "\x03" L("\x02") "/k");
     buf_free(&b);

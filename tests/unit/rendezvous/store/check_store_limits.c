@@ -70,9 +70,8 @@ TEST(test_garbage_behind_a_large_value)
     for (int i = 0; i < 3; i++) {
         int bad = dial_new(w.port);
         buf_init(&b, sizeof(big) + 100);
-        ck_assert_int_eq(c10d_put_set(&b, slice("/b"),
-                                      (struct c10d_slice){big, sizeof(big)},
-                                      NULL),
+        ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("/b"),
+                             .value = (struct c10d_slice){big, sizeof(big)}),
                          0);
         send_buf(bad, &b);
         send_set(bad, "/a", "yes");
@@ -122,12 +121,11 @@ TEST(test_reader_that_does_not_read_is_closed)
     ck_assert_int_eq(
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
     buf_init(&b, 1 << 20);
-    ck_assert_int_eq(c10d_put_set(&b, slice("/v"),
-                                  (struct c10d_slice){value, sizeof(value)},
-                                  NULL),
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("/v"),
+                         .value = (struct c10d_slice){value, sizeof(value)}),
                      0);
     for (int i = 0; i < 200; i++) /* 50 MiB: more than the kernel takes */
-        ck_assert_int_eq(c10d_put_get(&b, slice("/v"), NULL), 0);
+        ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("/v")), 0);
     send_doomed(fd, buf_head(&b), buf_len(&b));
     buf_free(&b);
     expect_service(w.port);
@@ -190,7 +188,9 @@ TEST(test_replies_on_their_way_out_are_not_held)
     int fd[N];
     memset(text, 'v', sizeof(text) - 1);
     buf_init(&b, 1 << 16);
-    ck_assert_int_eq(c10d_put_set(&b, slice("/v"), slice(text), NULL), 0);
+    ck_assert_int_eq(
+        PUT(&b, NULL, .op = C10D_SET, .key = slice("/v"), .value = slice(text)),
+        0);
     lim.held_bytes = (size_t)1 << 17; /* of 576000 bytes */
     world_open(&w, &lim);
     for (int i = 0; i < N; i++)
@@ -311,8 +311,9 @@ static void set_big(int fd, const char *key, size_t len)
     static uint8_t value[C10D_VALUE_MAX];
     struct buf b;
     buf_init(&b, len + 100);
-    ck_assert_int_eq(
-        c10d_put_set(&b, slice(key), (struct c10d_slice){value, len}, NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice(key),
+                         .value = (struct c10d_slice){value, len}),
+                     0);
     send_buf(fd, &b);
 }
 
@@ -413,10 +414,12 @@ TEST_LOOP(test_memory_of_idle_connections_is_little, 0, 2)
     for (int i = 0; i < N; i++) {
         buf_init(&b, 1 << 20);
         for (int k = 0; k < 4000 && _i == 0; k++) /* 120 KB */
-            ck_assert_int_eq(
-                c10d_put_set(&b, slice("k"), slice("0123456789ab"), NULL), 0);
+            ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("k"),
+                                 .value = slice("0123456789ab")),
+                             0);
         for (int k = 0; k < 4; k++)
-            ck_assert_int_eq(c10d_put_get(&b, slice("v"), NULL), 0);
+            ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("v")),
+                             0);
         send_bytes(fd[i], buf_head(&b), 1);
         (void)poll(NULL, 0, 1); /* it is read, and kept */
         send_bytes(fd[i], buf_head(&b) + 1, buf_len(&b) - 1);

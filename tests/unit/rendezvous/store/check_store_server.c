@@ -74,7 +74,8 @@ TEST(test_batch_is_answered_in_order)
     int fd = dial_new(w.port);
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 5000; i++)
-        ck_assert_int_eq(c10d_put_add(&b, slice("/n"), 1, NULL), 0);
+        ck_assert_int_eq(
+            PUT(&b, NULL, .op = C10D_ADD, .key = slice("/n"), .number = 1), 0);
     send_bytes(fd, buf_head(&b), buf_len(&b) - 3);
     for (int i = 1; i < 5000; i++) {
         uint8_t want[8];
@@ -101,9 +102,8 @@ TEST(test_largest_value_goes_through)
     for (size_t i = 0; i < C10D_VALUE_MAX; i++)
         big[i] = (uint8_t)(i * 31 >> 7);
     buf_init(&b, C10D_REQUEST_MAX);
-    ck_assert_int_eq(c10d_put_set(&b, slice("/b"),
-                                  (struct c10d_slice){big, C10D_VALUE_MAX},
-                                  NULL),
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("/b"),
+                         .value = (struct c10d_slice){big, C10D_VALUE_MAX}),
                      0);
     send_buf(fd, &b);
     send_get(fd, "/b");
@@ -129,9 +129,10 @@ TEST(test_large_value_in_pieces_is_whole)
     for (size_t i = 0; i < len; i++)
         big[i] = (uint8_t)(i * 7 >> 3);
     buf_init(&b, C10D_REQUEST_MAX);
-    ck_assert_int_eq(
-        c10d_put_set(&b, slice("/b"), (struct c10d_slice){big, len}, NULL), 0);
-    ck_assert_int_eq(c10d_put_get(&b, slice("/b"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_SET, .key = slice("/b"),
+                         .value = (struct c10d_slice){big, len}),
+                     0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("/b")), 0);
     for (size_t i = 0; i < 6 && at < buf_len(&b); at += pieces[i++]) {
         size_t left = buf_len(&b) - at;
         send_bytes(fd, buf_head(&b) + at, left < pieces[i] ? left : pieces[i]);
@@ -166,11 +167,11 @@ TEST(test_slow_reader_gets_all_in_order)
     buf_init(&b, (size_t)N << 20);
     for (uint8_t i = 0; i < N; i++) {
         value[sizeof(value) - 1] = i;
-        ck_assert_int_eq(c10d_put_set(&b, slice("/v"),
-                                      (struct c10d_slice){value, sizeof(value)},
-                                      NULL),
-                         0);
-        ck_assert_int_eq(c10d_put_get(&b, slice("/v"), NULL), 0);
+        ck_assert_int_eq(
+            PUT(&b, NULL, .op = C10D_SET, .key = slice("/v"),
+                .value = (struct c10d_slice){value, sizeof(value)}),
+            0);
+        ck_assert_int_eq(PUT(&b, NULL, .op = C10D_GET, .key = slice("/v")), 0);
     }
     send_buf(fd, &b); /* the server reads it all the same */
     expect_service(w.port);
@@ -201,14 +202,16 @@ TEST(test_item_is_not_lost_with_who_was_woken)
     send_get(pusher, "/none");
     expect_value(pusher, "");
     buf_init(&b, 1 << 12);
-    ck_assert_int_eq(c10d_put_queue_push(&b, slice("/q"), slice("job"), NULL),
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_QUEUE_PUSH, .key = slice("/q"),
+                         .value = slice("job")),
                      0);
     send_buf(pusher, &b);
     expect_bytes(first, "\0", 1);
     expect_silence(second);
     vanish(first);
     expect_bytes(second, "\0", 1);
-    ck_assert_int_eq(c10d_put_queue_pop(&b, slice("/q"), NULL), 0);
+    ck_assert_int_eq(PUT(&b, NULL, .op = C10D_QUEUE_POP, .key = slice("/q")),
+                     0);
     send_buf(second, &b);
     expect_bytes(second, "\1\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0job", 19);
     (void)close(second);
