@@ -45,8 +45,8 @@ int cluster_own_place(const struct cluster_env *env,
     return 0;
 }
 
-/* jsrun says size and rank; the list has the launch node first, if it has one
- * more than there are. */
+/* jsrun says size and rank; the list has the launch node first under CSM, and
+ * where it has one more than there are. */
 int cluster_lsf(const struct cluster_env *env,
                 const struct cluster_row *row,
                 struct cluster *f,
@@ -54,7 +54,7 @@ int cluster_lsf(const struct cluster_env *env,
 {
     (void)row;
     struct hosts h = {.n = 0};
-    const char *from;
+    const char *from, *csm;
     const char *text = cluster_var(env, "LSB_MCPU_HOSTS", &from);
     if (text == NULL)
         return 0;
@@ -62,7 +62,8 @@ int cluster_lsf(const struct cluster_env *env,
         hosts_free(&h);
         return ddp_err_wrap(err, "LSB_MCPU_HOSTS");
     }
-    int first = h.n == f->nnodes + 1 ? 1 : 0;
+    bool apart = cluster_var(env, "CSM_ALLOCATION_ID", &csm) != NULL;
+    int first = h.n == f->nnodes + 1 || (apart && h.n > 1) ? 1 : 0;
     (void)snprintf(f->head, sizeof(f->head), "%s", h.host[first].name);
     f->head_from = from;
     hosts_free(&h);

@@ -64,7 +64,7 @@ static int port_of(const char *id)
     size_t digits = strspn(id, "0123456789");
     if (digits > 0 && digits < 10)
         n = (unsigned)strtoul(id, NULL, 10);
-    if (digits > 0 && digits < 10 && strchr("[.", id[digits]) != NULL)
+    if (digits > 0 && digits < 10 && (id[digits] == '[' || id[digits] == '.'))
         n += ELEMENTS_APART * (unsigned)strtoul(id + digits + 1, NULL, 10);
     return CLUSTER_PORT_FIRST + (int)(n % CLUSTER_PORT_COUNT);
 }

@@ -60,12 +60,19 @@ static bool is_own(const char *endpoint)
     return len > 1 && strcmp(endpoint + len - 2, ":0") == 0;
 }
 
+/* --nnodes=1, which 1:1 says as well. */
+static bool has_one_node(const struct opts *o)
+{
+    int64_t n;
+    const char *text = opts_text(o, OPTIONS_nnodes);
+    const char *colon = strchr(text, ':');
+    return opts_read_int(colon != NULL ? colon + 1 : text, 1, 1, &n);
+}
+
 /* Each launcher is a job of its own, whatever started it. */
 static bool is_alone(const struct opts *o)
 {
-    int64_t n;
-    bool one = conf_said(o, OPTIONS_nnodes) &&
-               opts_read_int(opts_text(o, OPTIONS_nnodes), 1, 1, &n);
+    bool one = conf_said(o, OPTIONS_nnodes) && has_one_node(o);
     bool own = !conf_said(o, OPTIONS_nnodes) &&
                conf_said(o, OPTIONS_rdzv_endpoint) &&
                is_own(opts_text(o, OPTIONS_rdzv_endpoint));

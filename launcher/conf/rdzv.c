@@ -35,7 +35,7 @@ struct keys {
     int64_t attempts;     /* of keep-alives; 0 not said */
     bool last_call_given; /* 0 is a value of it */
     int is_host;
-    char idle[160]; /* keys that have no effect here, a list */
+    char idle[220]; /* keys that have no effect here, a list */
     int idle_len;   /* how many */
 };
 
@@ -63,21 +63,17 @@ static const struct conf_key keys_known[] = {
 #undef KEY
 #define KEYS_LEN ((int)(sizeof(keys_known) / sizeof(keys_known[0])))
 
-/* The list has room for each known key once. A name that does not fit is left
- * out. */
-static void add_idle(struct keys *k, const char *name)
+/* A key without effect, and why; what does not fit is left out. */
+static void add_idle(struct keys *k, const char *name, const char *why)
 {
-    size_t used = strlen(k->idle), len = strlen(name);
-    ddp_assert(used < sizeof(k->idle));
+    char text[200];
+    int len = snprintf(text, sizeof(text), "%s%.60s (%s)",
+                       k->idle_len > 0 ? ", " : "", name, why);
+    size_t used = strlen(k->idle);
+    ddp_assert(used < sizeof(k->idle) && len < (int)sizeof(text));
     k->idle_len++;
-    if (sizeof(k->idle) - used < len + sizeof(", "))
-        return;
-    if (used > 0) {
-        memcpy(k->idle + used, ", ", 2);
-        used += 2;
-    }
-    memcpy(k->idle + used, name, len);
-    k->idle[used + len] = '\0';
+    if (sizeof(k->idle) - used > (size_t)len)
+        memcpy(k->idle + used, text, (size_t)len + 1);
 }
 
 /* Keys of the release before, and what to do instead. */
@@ -103,16 +99,12 @@ static const struct conf_key *find_key(struct keys *k, const char *name)
             return &keys_known[i];
         names[i] = keys_known[i].name;
     }
-    char text[120];
+    char why[80] = "there is no such key";
     const char *near = opts_nearest(name, names, KEYS_LEN);
     const char *gone = find_gone(name);
-    if (gone != NULL)
-        (void)snprintf(text, sizeof(text), "%s (%s)", name, gone); /* fits */
-    else
-        (void)snprintf(text, sizeof(text), "%.60s%s%s%s", name, /* fits */
-                       near != NULL ? " (did you mean " : "",
-                       near != NULL ? near : "", near != NULL ? "?)" : "");
-    add_idle(k, text);
+    if (gone == NULL && near != NULL)
+        (void)snprintf(why, sizeof(why), "did you mean %s?", near); /* fits */
+    add_idle(k, name, gone != NULL ? gone : why);
     return NULL;
 }
 
@@ -177,7 +169,7 @@ static int set_key(struct keys *k,
                                name, value);
         return 0;
     case KEY_IDLE:
-        add_idle(k, name);
+        add_idle(k, name, "ddprun has no use for it");
         return 0;
     }
     DDP_WRONG("kind of a key");
@@ -291,11 +283,9 @@ int conf_rdzv_conf(struct conf *c, const struct opts *o, struct ddp_err *err)
     ddp_assert(c->heartbeat_timeout_us >= HEARTBEAT_MIN_US);
     ddp_assert(c->heartbeat_timeout_us <= HEARTBEAT_MAX_US);
     if (k.timeout_us != 0 && c->backend == CONF_C10D)
-        add_idle(&k, "timeout");
+        add_idle(&k, "timeout", "c10d has join_timeout");
     if (k.idle[0] != '\0')
-        conf_note(c, "--rdzv_conf: unknown key%s %s %s ignored",
-                  k.idle_len == 1 ? "" : "s", k.idle,
-                  k.idle_len == 1 ? "is" : "are");
+        conf_note(c, "--rdzv_conf: ignored: %s", k.idle);
     if (k.is_host == 0 && c->endpoints[0].port == 0)
         return ddp_err_set(err, DDP_E_USAGE,
                            "--rdzv_conf: is_host=0: no other node can serve "

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,6 +58,20 @@ static int make_pipes(int ends[ENDS], struct ddp_err *err)
     return -1;
 }
 
+/* What a job asks for each of its tasks, which srun takes from there: the step
+ * has one task a node, a launcher, to which all of the node belongs. */
+static void forget_tasks(void)
+{
+    static const char *const each[] = {
+        "SLURM_GPUS_PER_TASK",
+        "SLURM_TRES_PER_TASK",
+        "SLURM_NTASKS_PER_GPU",
+        "SRUN_CPUS_PER_TASK",
+    };
+    for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+        (void)unsetenv(each[i]);
+}
+
 __attribute__((noreturn)) static void execute(const struct command *w,
                                               const int ends[ENDS],
                                               bool dies,
@@ -74,6 +89,7 @@ __attribute__((noreturn)) static void execute(const struct command *w,
         _exit(ddp_code_exit(DDP_E_NOMEM));
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
+    forget_tasks();
     (void)execvp(w->word[0], w->word);
     fatal(ddp_code_exit(errno == ENOENT ? DDP_E_NOTFOUND : DDP_E_NOTEXEC),
           "cannot execute %.200s", w->word[0]);

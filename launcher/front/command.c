@@ -225,7 +225,8 @@ add_place(struct command *w, const struct conf *c, const struct opts *o, int i)
         command_addf(w, "--nnodes=%d", f->nodes);
     if (!is_said(o, OPTIONS_nproc_per_node) && slots > 0)
         command_addf(w, "--nproc_per_node=%d", slots);
-    else if (!is_said(o, OPTIONS_nproc_per_node) && (f->in_job || !listed))
+    else if (!is_said(o, OPTIONS_nproc_per_node) &&
+             !is_said(o, OPTIONS_nnodes) && (f->in_job || !listed))
         command_add(w, "--nproc_per_node=gpu-or-1");
     if (f->run_id[0] != '\0')
         command_addf(w, "--rdzv_id=%s", f->run_id);

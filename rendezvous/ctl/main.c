@@ -144,6 +144,35 @@ split_endpoint(const char *text, struct ctl_peer *peer, struct ddp_err *err)
     return 0;
 }
 
+static bool answers(struct ctl_peer *peer, int64_t timeout_us)
+{
+    struct ctl_line *l = NULL;
+    if (ctl_resolve(peer, timeout_us, NULL) == 0)
+        l = ctl_line_open(peer, mono_now_us() + timeout_us, NULL);
+    ctl_line_close(l);
+    return l != NULL;
+}
+
+/* Of a list, as --rdzv_endpoint takes it, the first that answers; else the
+ * last. */
+static int choose_endpoint(const char *list,
+                           int64_t timeout_us,
+                           struct ctl_peer *peer,
+                           struct ddp_err *err)
+{
+    for (;; list++) {
+        char one[300];
+        size_t len = strcspn(list, ",");
+        (void)snprintf(one, sizeof(one), "%.*s", (int)(len < 299 ? len : 299),
+                       list);
+        list += len;
+        if (split_endpoint(one, peer, err) != 0)
+            return -1;
+        if (*list == '\0' || answers(peer, timeout_us))
+            return 0;
+    }
+}
+
 static int
 find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
 {
@@ -154,10 +183,11 @@ find_peer(const struct opts *o, struct ctl_peer *peer, struct ddp_err *err)
     bool wanted = token_file != NULL &&
                   (token_file[0] != '\0' ||
                    o->value[OPTION_token_file].source == OPTS_FROM_LINE);
-    if (split_endpoint(endpoint, peer, err) != 0)
-        return ddp_err_wrap(err, "%s", opts_where(o, OPTION_endpoint, name));
     if (wanted && tls_key_read(&peer->key, token_file, err) != 0)
         return -1;
+    if (choose_endpoint(endpoint, opts_number(o, OPTION_timeout), peer, err) !=
+        0)
+        return ddp_err_wrap(err, "%s", opts_where(o, OPTION_endpoint, name));
     return 0;
 }
 

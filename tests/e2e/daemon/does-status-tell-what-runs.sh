@@ -43,6 +43,8 @@ wait_round 2 4
 shown '^  a-run.*-so  *active  *2  2 of 2  *4' \
     '^  last failure: rank 3 on .* killed by SIGKILL, [0-9]* s ago' \
     '^ *0  .* running  *0-1 ' '^ *1  .* running  *2-3 '
+ctl 0 "127.0.0.1:1,127.0.0.1:$port" top --once
+has "^127.0.0.1:$port: rendezvous" ctl.out
 ctl 2 "127.0.0.1:$port" top --once other
 has "there is no run 'other'" ctl.out
 ctl 2 "127.0.0.1:$port" status

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "launcher/cluster/cluster.h"
+#include "launcher/cluster/table_priv.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/suite.h"
 
@@ -364,6 +365,7 @@ static const struct row rows[] = {
     {"LSB_MCPU_HOSTS=n2 4;" LSF, NULL, NULL, "lsf 1 nodes, node 0, n2:23088, lsf-88"},
     {LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", "x", NULL, "lsf 2 nodes, node 1, n1:23088, lsf-88"},
     {"LSB_MCPU_HOSTS=batch 1 n1 42 n2 42;" LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=0", "x", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
+    {"CSM_ALLOCATION_ID=4;LSB_MCPU_HOSTS=batch 1 n1 42 n2 42 n3 42;" LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=0", "x", NULL, "lsf 2 nodes, node 0, n1:23088, lsf-88"},
     {LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=2", NULL, NULL, "JSM_NAMESPACE_RANK says that this is node 2"},
     {"LSB_MCPU_HOSTS=n1;" LSF ";JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", NULL, NULL, "LSB_MCPU_HOSTS: a number of slots"},
     {"LSB_JOBID=88;JSM_NAMESPACE_SIZE=2;JSM_NAMESPACE_RANK=1", NULL, NULL, "lsf 2 nodes, node 1, lsf-88"},
@@ -536,6 +538,18 @@ TEST(test_cluster_knows_variables_of_the_task_from_those_of_the_job)
 }
 
 /* -- files ----------------------------------------------------------------- */
+
+/* What is behind the id in memory is none of it. */
+TEST(test_cluster_port_is_of_the_id_alone)
+{
+    static const char id[] = "88\0"
+                             "7";
+    struct cluster a = {.name = "lsf"}, b = {.name = "lsf"};
+    cluster_name_run(&a, "88", "LSB_JOBID");
+    cluster_name_run(&b, id, "LSB_JOBID");
+    ck_assert_int_eq(a.port, b.port);
+    ck_assert_str_eq(a.run_id, b.run_id);
+}
 
 CASE("files", .tags = "fast")
 

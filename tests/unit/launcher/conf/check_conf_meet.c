@@ -193,8 +193,8 @@ TEST(test_conf_key_that_is_gone_is_noted)
         conf_line_conf(&c, "", "--rdzv_conf=failover=0 prog", &err), 0);
     ck_assert_int_eq(c.notes_len, 1);
     ck_assert_str_eq(c.notes[0],
-                     "--rdzv_conf: unknown key failover (nothing to set: "
-                     "another server always takes over) is ignored");
+                     "--rdzv_conf: ignored: failover (nothing to set: another "
+                     "server always takes over)");
     conf_free(&c);
 }
 
@@ -275,8 +275,10 @@ TEST(test_conf_rdzv_conf_takes_torchruns_keys)
                                     NULL),
                      0);
     ck_assert_int_eq(c.notes_len, 1);
-    ck_assert_str_eq(c.notes[0], "--rdzv_conf: unknown keys rank, use_libuv, "
-                                 "colour, timeout are ignored");
+    ck_assert_str_eq(c.notes[0],
+                     "--rdzv_conf: ignored: rank (ddprun has no use for it), "
+                     "use_libuv (ddprun has no use for it), colour (there is "
+                     "no such key), timeout (c10d has join_timeout)");
     ck_assert_int_eq(c.last_call_timeout_us, 2000000);
     ck_assert_int_eq(c.join_timeout_us, 600000000);
     conf_free(&c);
@@ -309,18 +311,16 @@ TEST_LOOP(test_conf_rdzv_conf_may_be_quoted_or_misspelt, 0, 6)
         const char *note; /* "" none */
     } cases[] = {
         {"--rdzv-conf='join_timeout=7,timeout=5' prog", 7000000,
-         "--rdzv_conf: unknown key timeout is ignored"},
+         "--rdzv_conf: ignored: timeout (c10d has join_timeout)"},
         {"--rdzv_conf=\"join_timeout=7\" prog", 7000000, ""},
         {"--rdzv_conf='' prog", 600000000, ""},
         {"--rdzv_conf='join_timeout=7 prog", 600000000,
-         "--rdzv_conf: unknown key 'join_timeout (did you mean join_timeout?) "
-         "is ignored"},
+         "--rdzv_conf: ignored: 'join_timeout (did you mean join_timeout?)"},
         {"--rdzv_conf=join_timout=7 prog", 600000000,
-         "--rdzv_conf: unknown key join_timout (did you mean join_timeout?) is "
-         "ignored"},
+         "--rdzv_conf: ignored: join_timout (did you mean join_timeout?)"},
         {"--rdzv_conf=jointimeout=1,colour=2 prog", 600000000,
-         "--rdzv_conf: unknown keys jointimeout (did you mean join_timeout?), "
-         "colour are ignored"},
+         "--rdzv_conf: ignored: jointimeout (did you mean join_timeout?), "
+         "colour (there is no such key)"},
     };
     struct conf c;
     struct ddp_err err = {.text = ""};

@@ -142,6 +142,27 @@ TEST(test_child_gets_orders_and_is_shown)
     front_child_free(&k);
 }
 
+/* A step would give each launcher a task's share of its node. */
+TEST(test_child_knows_nothing_of_what_a_task_of_the_job_gets)
+{
+    static struct front_child k;
+    struct ddp_err err;
+    shown_in_files();
+    console_open(&out, STDOUT_FILENO, false);
+    console_open(&err_to, STDERR_FILENO, false);
+    ck_assert_int_eq(setenv("SLURM_GPUS_PER_TASK", "1", 1), 0);
+    ck_assert_int_eq(setenv("SLURM_CPUS_PER_TASK", "4", 1), 0);
+    ck_assert_int_eq(setenv("SRUN_CPUS_PER_TASK", "4", 1), 0);
+    ck_assert_int_eq(start(&k,
+                           "echo \"${SLURM_GPUS_PER_TASK-gone} "
+                           "$SLURM_CPUS_PER_TASK ${SRUN_CPUS_PER_TASK-gone}\"",
+                           &err),
+                     0);
+    ck_assert(play(&k));
+    ck_assert(file_is("out", "gone 4 gone\n"));
+    front_child_free(&k);
+}
+
 /* Two streams on one console: a line that has no end is not mixed with others.
  */
 TEST(test_streams_begin_a_new_line_behind_an_unfinished_one)

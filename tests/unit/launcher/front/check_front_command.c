@@ -339,6 +339,25 @@ TEST_EACH(test_command_of_a_script_starts_on_all_hosts_of_its_job, scripts)
     conf_free(&c);
 }
 
+/* With --nnodes the number of workers is nobody's to find, as in a step. */
+TEST(test_command_of_a_script_that_says_nnodes_finds_no_workers)
+{
+    struct conf c;
+    struct opts o;
+    struct ddp_err err = {.text = ""};
+    char host[256], text[1024];
+    ck_assert_int_eq(gethostname(host, sizeof(host)), 0);
+    write_list("nodes", host, "");
+    ck_assert(symlink("prog", "bin/ssh") == 0 || errno == EEXIST);
+    ck_assert_msg(parse(scripts[0].env, "--nnodes=2 prog", &c, &o, &err) == 0,
+                  "%s", err.text);
+    there(&c, &o, 1, text);
+    ck_assert_msg(strstr(text, "--nproc_per_node") == NULL &&
+                      strstr(text, "--rdzv_endpoint=") != NULL,
+                  "%s", text);
+    conf_free(&c);
+}
+
 /* Neither the scheduler's command nor ssh. */
 TEST(test_command_of_a_script_without_a_way_is_refused)
 {
