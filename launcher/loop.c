@@ -106,6 +106,7 @@ static void start_workers(struct loop *l, const struct msg_world *world)
     store_host_renew(&l->store, world->round);
     event_log_world(&l->event_log, world, mono_now_us());
     tell_what_may_die(l, world);
+    guard_lease(l->guard_fd, agent_lease_until_us(&l->agent));
     guard_wait();
     ddp_assert(l->pending == PENDING_NOTHING && l->state == LOOP_RUNNING);
     file_timer_round(l->file_timer);

@@ -269,14 +269,22 @@ static void expire_leases(struct rdzv *r)
                 mono_min(r->lease_check_us, r->nodes[i].lease_until_us);
 }
 
-/* Nobody pays for the time in which the server itself was held up. */
+/* Nobody pays for the time in which the server itself was held up; a beat that
+ * was read since then has begun a whole lease, and nobody gets more. */
+static void extend_lease(const struct rdzv *r, struct node *n, int64_t lag_us)
+{
+    int64_t whole_us = mono_after(r->now_us, r->runs[n->run].conf.heartbeat_us);
+    int64_t until_us =
+        mono_min(mono_after(n->lease_until_us, lag_us), whole_us);
+    if (until_us > n->lease_until_us)
+        n->lease_until_us = until_us;
+}
+
 static void extend_leases(struct rdzv *r, int64_t lag_us)
 {
     for (int i = 0; i < r->fresh_node; i++)
         if (r->nodes[i].state != NODE_FREE)
-            r->nodes[i].lease_until_us =
-                mono_after(r->nodes[i].lease_until_us, lag_us);
-    r->lease_check_us = mono_after(r->lease_check_us, lag_us);
+            extend_lease(r, &r->nodes[i], lag_us);
 }
 
 static void on_tick(struct rdzv *r, int64_t lag_us)

@@ -77,7 +77,7 @@ static void forget_voters(struct run *run, int64_t heard)
 
 void election_open(struct rdzv *r, struct run *run, int64_t heard)
 {
-    forget_voters(run, heard);
+    forget_voters(run, heard <= HEARD_MAX ? heard : 0);
     run->takeover.end_status = -1;
     run->takeover.notice_at_us = run->takeover.count_at_us = MONO_NEVER;
     election_begin(r, run);
@@ -234,7 +234,7 @@ bool election_join(struct rdzv *r,
         mark_here(r, run, n);
         node_ask(r, n);
         run->takeover.outbid |=
-            run->state != RUN_ELECTING && run->round.number == 0;
+            run->state == RUN_ELECTING || run->round.number == 0;
         return true;
     }
     node_says(r, n, AUTHORITY_HERE, 0);
@@ -266,6 +266,7 @@ bool election_rejoin(struct rdzv *r,
         make_joining(r, run, n);
         mark_here(r, run, n);
         node_ask(r, n);
+        run->takeover.outbid |= run->state == RUN_ELECTING;
         return true;
     }
     if (!n->untold)
@@ -629,8 +630,7 @@ void election_promise(struct rdzv *r,
 /* A voter has told by now what it accepted. */
 void election_beat(struct run *run, const struct node *n)
 {
-    if (run->state != RUN_ELECTING &&
-        term_cmp(&n->launcher.term, &run->authority.term) > 0)
+    if (term_cmp(&n->launcher.term, &run->authority.term) > 0)
         run->takeover.outbid = true;
 }
 

@@ -157,7 +157,12 @@ static void remove_node(struct rdzv *r, const struct msg_vote *said)
     struct node *n = node_find(r, said->run, said->agent);
     if (n == NULL || handover_is_ours(r, n))
         return;
+    const struct run *run = &r->runs[n->run];
     int conn = n->conn;
+    /* Its vote is not waited for until the end is final (clause 6). */
+    if (run->state == RUN_ENDED &&
+        term_cmp(&said->term, &run->authority.term) <= 0)
+        node_says(r, n, AUTHORITY_FAREWELL, 0);
     node_unbind(r, n);
     if (conn >= 0)
         reply_drop(r, conn);

@@ -369,11 +369,12 @@ static bool can_campaign(const struct run *run)
 
 static bool wants_election(const struct rdzv *r, struct run *run)
 {
+    const struct authority *a = &run->authority;
+    bool outbid = run->takeover.outbid && is_outbid(r, run);
+    run->takeover.outbid = outbid;
     if (run->state == RUN_ELECTING)
-        return run->authority.state == AUTHORITY_FOLLOWER &&
-               run->authority.round > 0;
-    run->takeover.outbid = run->takeover.outbid && is_outbid(r, run);
-    return run->takeover.outbid;
+        return a->round > 0 && (a->state == AUTHORITY_FOLLOWER || outbid);
+    return outbid;
 }
 
 /* It gave no leases, and could give some now that are of use. */

@@ -247,6 +247,20 @@ TEST(test_rdzv_own_lag_is_nobodys_fault)
     ck_assert(noted("lost"));
 }
 
+/* A beat that came before the server looked at its clock is no more than a
+ * lease: its node may be dead for as long as the server stood still. */
+TEST(test_rdzv_lag_adds_nothing_to_a_lease_that_has_just_begun)
+{
+    run_two(1, 3);
+    now_us += 1000 * HEARTBEAT;
+    beat_of(0, 1, -1, 1);
+    beat_of(1, 1, -1, 1);
+    tick(1000 * HEARTBEAT);
+    now_us += HEARTBEAT + MONO_MS;
+    tick(0);
+    ck_assert(noted("lost"));
+}
+
 /* -- workers that stand still ---------------------------------------------- */
 
 static void stands_beat_in(

@@ -256,6 +256,25 @@ TEST(test_takeover_term_is_raised_above_anothers)
     ck_assert_int_eq(running(), 3);
 }
 
+/* One whose promise never came back here has promised another server more, and
+ * comes again: that it obeys nobody else is seen by asking once more. */
+TEST(test_takeover_candidate_asks_again_who_promised_another)
+{
+    round_of(3, 2, 3);
+    serve(2);
+    come(0);
+    voters[1].silent = true;
+    come(1);
+    ck_assert_int_eq(voters[0].promised.count, 2);
+    breaks(1);
+    promised_elsewhere(1, 7);
+    voters[1].silent = false;
+    come(1);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(voters[0].promised.count, 8);
+    ck_assert_int_eq(running(), 2);
+}
+
 /* What it promised the later one may be counted there: its death here is no
  * vote for this one. */
 TEST(test_takeover_farewell_of_who_obeyed_a_later_server_is_no_vote)
@@ -547,6 +566,30 @@ TEST_LOOP(test_takeover_nonsense_is_not_believed, 0, 5)
     voters[0].holds = voters[1].holds;
     come(2);
     ck_assert_int_eq(voters[2].promised.count, 2);
+}
+
+/* A stranger tells of a run in which it has a vote, in a term beyond belief,
+ * and is gone: what is begun then is begun in a term as any other. */
+TEST(test_takeover_terms_are_not_used_up_by_a_stranger)
+{
+    struct voter *v = &voters[5];
+    limits_of(2, 2);
+    serve(1);
+    come(0);
+    promised_elsewhere(5, AUTHORITY_COUNT_MAX);
+    v->accepted.round = v->holds.round = 1;
+    v->accepted.term = v->promised;
+    v->holds.group_world = v->accepted.group_world = 2;
+    (void)snprintf(v->holds.instance, sizeof(v->holds.instance), "%032x", 7);
+    msg_set(v->accepted.instance, v->holds.instance);
+    msg_set(v->accepted.ids, voter_ids("56"));
+    come(5);
+    ck_assert_int_eq(last[5].kind, MSG_KIND_waiting);
+    breaks(5);
+    come(1);
+    goes_on(3 * HEARTBEAT);
+    ck_assert_int_eq(running(), 2);
+    ck_assert_int_lt(voters[0].promised.count, 2000000);
 }
 
 /* The order of an operator belongs where the run is served. */

@@ -314,6 +314,19 @@ TEST_LOOP(test_end_of_two_is_final_once_one_knows, 0, 3)
     ck_assert(!voters[0].ended);
 }
 
+/* Whose launchers died before they knew of the end are waited for no more. */
+TEST(test_end_is_final_without_the_dead)
+{
+    round_of(3, 3, 3);
+    breaks(1);
+    breaks(2);
+    leave(0, true);
+    ck_assert_int_eq(last[0].end.hold, 1);
+    dies(1); /* one of two is half */
+    ck_assert_int_eq(last[0].kind, MSG_KIND_end);
+    ck_assert_int_eq(last[0].end.hold, 0);
+}
+
 /* The one node that is left is not half of the voters: they may be elsewhere.
  */
 TEST(test_end_of_a_node_alone_is_no_final_one)
