@@ -511,8 +511,8 @@ static const char *const help[] = {
     "  p, Space     pause and go on: nothing is asked meanwhile",
     "  ?, h         this help",
     "",
-    "  Goodput is the share of the time in which all ranks ran. In its bar",
-    "  what ran stands first, then the wait for nodes, then what failures",
+    "  Goodput is the share of the time in which the run made new steps. In",
+    "  its bar that stands first, then the wait for nodes, then what failures",
     "  took: their detection, and restarts.",
 };
 
