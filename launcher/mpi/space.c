@@ -500,6 +500,14 @@ static void say_named(struct space *s,
         say_done(s, local_rank, op, why);
 }
 
+/* The store may say anything: whoever reaches its port may set a value. */
+static bool is_value(struct pmi_text t)
+{
+    return t.len == 0 ||
+           (t.len < PMI_VALUE_MAX && memchr(t.at, '\n', t.len) == NULL &&
+            memchr(t.at, '\0', t.len) == NULL);
+}
+
 void space_named(struct space *s,
                  int local_rank,
                  bool found,
@@ -509,7 +517,7 @@ void space_named(struct space *s,
     if (c->state != SPACE_ASKING)
         return; /* LOST meanwhile */
     enter(s, c, SPACE_IDLE);
-    say_named(s, local_rank, c->asks, found, value);
+    say_named(s, local_rank, c->asks, found && is_value(value), value);
 }
 
 static void

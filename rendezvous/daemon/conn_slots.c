@@ -88,6 +88,13 @@ static void leave_pending(struct conn_slots *s, struct conn_slot *slot)
     ddp_assert((s->n_pending == 0) == (s->oldest < 0));
 }
 
+void conn_slots_ask(struct conn_slots *s, struct conn_slot *slot)
+{
+    leave_pending(s, slot);
+    slot->asks = true;
+    become_pending(s, conn_slots_index(s, slot));
+}
+
 void conn_slots_join(struct conn_slots *s, struct conn_slot *slot)
 {
     leave_pending(s, slot);
@@ -103,7 +110,7 @@ void conn_slots_free(struct conn_slots *s, struct conn_slot *slot)
     slot->state = CONN_SLOT_FREE;
     slot->magic = 0;
     slot->conn = NULL;
-    slot->holds = false;
+    slot->holds = slot->asks = false;
     s->free[s->n_free++] = conn_slots_index(s, slot);
 }
 
@@ -120,6 +127,12 @@ conn_slots_victim(struct conn_slots *s, conn_slots_may_go *may_go, void *ctx)
 struct conn_slot *conn_slots_oldest(const struct conn_slots *s)
 {
     return s->oldest < 0 ? NULL : &s->at[s->oldest];
+}
+
+struct conn_slot *conn_slots_younger(const struct conn_slots *s,
+                                     const struct conn_slot *slot)
+{
+    return slot->younger < 0 ? NULL : &s->at[slot->younger];
 }
 
 int conn_slots_max(const struct conn_slots *s)

@@ -21,7 +21,7 @@ struct conn_slots;
 
 enum conn_slot_state {
     CONN_SLOT_FREE,    /* no connection */
-    CONN_SLOT_PENDING, /* in the list by age */
+    CONN_SLOT_PENDING, /* in the list by age, which an answer begins anew */
     CONN_SLOT_JOINED,  /* its peer has said who it is; the core knows it */
 };
 
@@ -30,10 +30,11 @@ struct conn_slot {
     enum conn_slot_state state;
     struct conn *conn;     /* NULL: free */
     struct server *server; /* the owner's; NULL until it is set */
+    bool asks;             /* pending: the core knows it, as that of nobody */
     bool holds;            /* what it is sent waits for the end of the step */
     int64_t round, steps;  /* joined: in its last beat */
     bool stands;           /* ... which told of ranks that stand still */
-    int64_t since_us;      /* when it came ... */
+    int64_t since_us;      /* when it came, or asked last ... */
     int64_t turn;          /* ... and in which turn of the owner's loop */
     int older, younger;    /* pending: its neighbours by age, -1 ends it */
 };
@@ -58,6 +59,10 @@ struct conn_slot *conn_slots_take(struct conn_slots *s, struct conn *conn);
 /* Its peer has said who it is: pending becomes joined. */
 void conn_slots_join(struct conn_slots *s, struct conn_slot *slot);
 
+/* Its peer has asked for something, and not said who it is: it is the youngest
+ * of those that are pending. The owner sets `since_us`. */
+void conn_slots_ask(struct conn_slots *s, struct conn_slot *slot);
+
 /* Its connection is the owner's no more. */
 void conn_slots_free(struct conn_slots *s, struct conn_slot *slot);
 
@@ -70,8 +75,11 @@ typedef bool conn_slots_may_go(void *ctx, const struct conn_slot *slot);
 struct conn_slot *
 conn_slots_victim(struct conn_slots *s, conn_slots_may_go *may_go, void *ctx);
 
-/* The oldest pending one; NULL: there is none. */
+/* The oldest pending one, and the one that came after that; NULL: there is
+ * none. */
 struct conn_slot *conn_slots_oldest(const struct conn_slots *s);
+struct conn_slot *conn_slots_younger(const struct conn_slots *s,
+                                     const struct conn_slot *slot);
 
 int conn_slots_max(const struct conn_slots *s);
 int conn_slots_used(const struct conn_slots *s);

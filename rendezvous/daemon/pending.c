@@ -4,6 +4,8 @@
  * here is heard of it again.
  *
  * What else happens:
+ * - a peer asks where a run is served (`serves`), and is nobody's node: it
+ * stays here as long as it asks again;
  * - a peer says nothing: a sweep each second closes it after 10 s. With a store
  *   it is handed over after 2 s, since PyTorch's older clients wait for the
  *   store to speak first;
@@ -82,14 +84,15 @@ static void on_sweep(uv_timer_t *timer)
 {
     struct pending_conns *p = pending_of(timer->data);
     int64_t now_us = mono_now_us();
-    int64_t hello_us = p->giver != NULL ? HELLO_STORE_US : HELLO_US;
-    struct conn_slot *slot;
-    while ((slot = conn_slots_oldest(p->slots)) != NULL &&
-           now_us >= slot->since_us + hello_us)
-        turn_away(p, slot,
-                  p->giver != NULL
-                      ? "it has sent too little to show its protocol"
-                      : "it has sent nothing for 10 s");
+    struct conn_slot *slot, *younger;
+    for (slot = conn_slots_oldest(p->slots); slot != NULL; slot = younger) {
+        bool shy = p->giver != NULL && !slot->asks;
+        younger = conn_slots_younger(p->slots, slot);
+        if (now_us >= slot->since_us + (shy ? HELLO_STORE_US : HELLO_US))
+            turn_away(p, slot,
+                      shy ? "it has sent too little to show its protocol"
+                          : "it has sent nothing for 10 s");
+    }
     if (conn_slots_pending(p->slots) == 0)
         (void)uv_timer_stop(timer);
 }

@@ -96,11 +96,16 @@ static void tell_viewers(struct server *s)
 
 /* -- the core's actions ---------------------------------------------------- */
 
+static bool is_known(const struct conn_slot *slot)
+{
+    return slot->state == CONN_SLOT_JOINED || slot->asks;
+}
+
 /* The core speaks of connections that it was told of, and of no others. */
-static struct conn_slot *joined_at(struct server *s, int conn)
+static struct conn_slot *known_at(struct server *s, int conn)
 {
     struct conn_slot *slot = conn_slots_at(s->slots, conn);
-    ddp_assert(slot->state == CONN_SLOT_JOINED && slot->server == s);
+    ddp_assert(is_known(slot) && slot->server == s);
     return slot;
 }
 
@@ -111,10 +116,10 @@ static void act(void *ctx, const struct rdzv_action *a)
         tell_viewers(s);
     switch (a->kind) {
     case RDZV_SEND:
-        outbox_send(s->outbox, joined_at(s, a->conn), a->msg);
+        outbox_send(s->outbox, known_at(s, a->conn), a->msg);
         return;
     case RDZV_DROP: {
-        struct conn_slot *slot = joined_at(s, a->conn);
+        struct conn_slot *slot = known_at(s, a->conn);
         struct conn *c = slot->conn;
         conn_slots_free(s->slots, slot);
         conn_finish(c);
@@ -216,9 +221,12 @@ static void step(struct server *s, const struct rdzv_event *ev)
 
 /* -- connections ----------------------------------------------------------- */
 
-/* No other host can connect from one of these addresses. */
+/* No other host can connect from one of these addresses. "": it is not known.
+ */
 static bool is_of_this_host(const char *peer, const char *here)
 {
+    if (peer[0] == '\0')
+        return false;
     return strncmp(peer, "127.", 4) == 0 || strcmp(peer, "::1") == 0 ||
            strcmp(peer, here) == 0;
 }
@@ -249,7 +257,7 @@ static bool
 refuse_order(struct server *s, struct conn_slot *slot, const struct msg *m)
 {
     char peer[ADDR_TEXT_MAX], here[ADDR_TEXT_MAX];
-    if (!msg_is_from(m->kind, MSG_CTL) || slot->state == CONN_SLOT_JOINED)
+    if (!msg_is_from(m->kind, MSG_CTL))
         return false;
     conn_peer(slot->conn, peer);
     conn_here(slot->conn, here);
@@ -281,6 +289,42 @@ static bool is_news(struct conn_slot *slot, const struct msg *m)
     return !same;
 }
 
+/* What the core knows of has ended here. */
+static void tell_closed(struct server *s, int conn)
+{
+    struct rdzv_event ev = {
+        .kind = RDZV_CLOSED, .now_us = mono_now_us(), .conn = conn};
+    tell_viewers(s);
+    step(s, &ev);
+}
+
+/* Whose peer has said something else before, be it only a question: who gives
+ * orders is known of the first message alone. */
+static void end_late_order(struct server *s, struct conn_slot *slot)
+{
+    struct conn *c = slot->conn;
+    int conn = conn_slots_index(s->slots, slot);
+    server_log_closed(s->log, c, "an order is the first message, or none");
+    conn_slots_free(s->slots, slot);
+    conn_finish(c);
+    tell_closed(s, conn);
+}
+
+/* The first message; or after questions, which make nobody of their peer. */
+static void
+welcome(struct server *s, struct conn_slot *slot, enum msg_kind kind)
+{
+    if (kind == MSG_KIND_serves) {
+        conn_slots_ask(s->slots, slot);
+        slot->since_us = mono_now_us();
+        return;
+    }
+    conn_slots_join(s->slots, slot);
+    conn_limit_frames(slot->conn, s->conf.frame_max > 0
+                                      ? (size_t)s->conf.frame_max
+                                      : FRAME_AGENT_MAX);
+}
+
 static void on_msg(void *ctx, struct conn *c, const struct msg *m)
 {
     struct conn_slot *slot = conn_slot_of(ctx);
@@ -288,14 +332,16 @@ static void on_msg(void *ctx, struct conn *c, const struct msg *m)
     char peer[ADDR_TEXT_MAX] = "";
     char here[ADDR_TEXT_MAX] = "";
     ddp_assert(slot->conn == c && !s->closing);
+    if (msg_is_from(m->kind, MSG_CTL) && is_known(slot)) {
+        end_late_order(s, slot);
+        return;
+    }
     if (refuse_order(s, slot, m))
         return;
     if (slot->state == CONN_SLOT_PENDING) {
-        conn_slots_join(s->slots, slot);
-        conn_limit_frames(c, s->conf.frame_max > 0 ? (size_t)s->conf.frame_max
-                                                   : FRAME_AGENT_MAX);
         conn_peer(c, peer);
         conn_here(c, here);
+        welcome(s, slot, m->kind);
     }
     if (is_news(slot, m))
         tell_viewers(s);
@@ -315,14 +361,10 @@ static void on_closed(void *ctx, struct conn *c, const char *why)
 {
     struct conn_slot *slot = conn_slot_of(ctx);
     struct server *s = server_of(slot->server);
-    struct rdzv_event ev = {
-        .kind = RDZV_CLOSED,
-        .now_us = mono_now_us(),
-        .conn = conn_slots_index(s->slots, slot),
-    };
-    bool joined = slot->state == CONN_SLOT_JOINED;
+    int conn = conn_slots_index(s->slots, slot);
+    bool known = is_known(slot);
     bool broke = !conn_was_finished(c);
-    if (broke && joined) {
+    if (broke && known) {
         s->counts.broken++;
         server_log_broken(s->log, c, why);
     } else if (broke && !conn_has_heard(c)) {
@@ -333,10 +375,8 @@ static void on_closed(void *ctx, struct conn *c, const char *why)
             why);
     }
     conn_slots_free(s->slots, slot);
-    if (!joined)
-        return;
-    tell_viewers(s);
-    step(s, &ev);
+    if (known)
+        tell_closed(s, conn);
 }
 
 /* Neither an HTTP request nor a client of the store takes a node's place. */

@@ -90,9 +90,10 @@ void conn_tune_listener(int fd)
  * or a launcher listens until the server has started, inherits nothing. */
 static bool is_tuned(int fd)
 {
-    int on = 0;
-    socklen_t len = sizeof(on);
-    return getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on != 0;
+    int ms = 0;
+    socklen_t len = sizeof(ms);
+    return getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, &len) == 0 &&
+           ms == USER_TIMEOUT_MS;
 }
 
 struct conn *conn_accept(uv_loop_t *loop,

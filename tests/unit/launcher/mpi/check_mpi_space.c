@@ -496,6 +496,21 @@ TEST(test_space_over_nodes_names)
     ck_assert_str_eq(did, "fail:1:72; ");
 }
 
+/* Whoever reaches the store may have set what no worker of ours publishes. */
+TEST_LOOP(test_space_name_that_is_no_value_is_none, 0, 3)
+{
+    static char text[20000];
+    memset(text, 'v', sizeof(text) - 1);
+    struct pmi_text values[] = {
+        {text, sizeof(text) - 1}, {"p\ncmd=x", 7}, {"p\0x", 3}};
+    begin(3);
+    all_init();
+    expect(1, "lookup_name service=s", "name:1:lookup_name s=; ");
+    did[0] = '\0';
+    space_named(&s, 1, true, values[_i]);
+    ck_assert_msg(strncmp(did, "1:lookup_result rc=-1", 21) == 0, "%s", did);
+}
+
 /* Who waits for nobody runs on without the other nodes, until it does. */
 TEST_LOOP(test_space_cut_off_fails_only_who_waits, 0, 3)
 {

@@ -463,6 +463,64 @@ TEST_LOOP(test_server_orders_are_answered_or_refused, 0, 2)
     ck_assert_int_eq(close(fd), 0);
 }
 
+static void put_question(void)
+{
+    struct msg m = {.kind = MSG_KIND_serves,
+                    .serves = {.version = MSG_VERSION, .run = "x"}};
+    put_msg(&m);
+}
+
+/* Who may give orders is known of the first message of a connection: an order
+ * behind a question was once carried out for anybody. */
+TEST_LOOP(test_server_order_behind_a_question_is_none, 0, 2)
+{
+    struct server_conf conf = {.limits = {.runs_max = 2, .nodes_max = NODES},
+                               .orders = _i == 0 ? SERVER_ORDERS_DEFAULT
+                                                 : SERVER_ORDERS_NONE};
+    struct msg m = {.kind = MSG_KIND_order,
+                    .order = {.version = MSG_VERSION, .verb = MSG_ORDER_END}};
+    struct ddp_err err;
+    char all[4096];
+    server_close(server);
+    ck_assert_int_eq(server_open(&server, &loop, listen_here(), &conf, &err),
+                     0);
+    msg_set(m.order.run, "x");
+    put_hello();
+    put_question();
+    put_msg(&m);
+    int fd = say();
+    run_for(50);
+    read_all(fd, all, sizeof(all));
+    ck_assert_ptr_nonnull(strstr(all + FRAME_HELLO_LEN, "serves"));
+    ck_assert_ptr_null(strstr(all, "there is no run"));
+    ck_assert(!is_open(fd));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+/* Nor does a question make a node of its peer: as those that said nothing it
+ * gives way, the one first that has not asked for longest. */
+TEST(test_server_full_of_questions_lets_a_node_in)
+{
+    int all[PLACES];
+    for (int i = 0; i < PLACES; i++) {
+        put_hello();
+        put_question();
+        all[i] = say();
+        run_for(1);
+    }
+    run_for(1100);
+    put_hello();
+    put_join(MSG_VERSION, '2');
+    int node = say();
+    run_for(50);
+    ck_assert(is_open(node));
+    ck_assert(!is_open(all[0]));
+    ck_assert(is_open(all[1]));
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(close(all[i]), 0);
+    ck_assert_int_eq(close(node), 0);
+}
+
 /* The connection that was handed over is this one, with what it said. */
 static void must_be_handed_over(int chan, int client, const char *said)
 {

@@ -227,6 +227,19 @@ static int dial_plain(void)
     return fd;
 }
 
+static int accept_plain(int listen_fd)
+{
+    int fd = -1;
+    for (int i = 0; i < 30000 && fd < 0; i++) {
+        (void)uv_run(&loop, UV_RUN_NOWAIT);
+        struct pollfd p = {.fd = listen_fd, .events = POLLIN};
+        if (poll(&p, 1, 1) > 0)
+            fd = accept(listen_fd, NULL, NULL);
+    }
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
 /* Hello and `n` times bye, in one packet. */
 static void say_bye(int fd, int n)
 {
@@ -269,6 +282,34 @@ TEST(test_conn_accepted_sends_at_once)
         getsockopt(conn_fd(accepted), IPPROTO_TCP, TCP_NODELAY, &off, &len), 0);
     ck_assert_int_ne(off, 0);
     ck_assert_int_eq(close(fd), 0);
+}
+
+/* systemd sets but one of the options, which what was complete before has
+ * inherited: a link that is cut ends it all the same. */
+TEST(test_conn_accepted_of_a_socket_of_systemd_is_kept_alive)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1, listen_fd;
+    socklen_t len = sizeof(on);
+    struct ddp_err err;
+    ck_assert_int_eq(
+        addr_listen((const struct sockaddr *)&any, &listen_fd, &err), 0);
+    any.sin_port = htons((uint16_t)addr_fd_port(listen_fd));
+    ck_assert_int_eq(setsockopt(listen_fd, IPPROTO_TCP, TCP_NODELAY, &on, len),
+                     0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&any, sizeof(any)),
+                     0);
+    accepted =
+        conn_accept(&loop, accept_plain(listen_fd), &handler, &seen, &err);
+    ck_assert_ptr_nonnull(accepted);
+    on = 0;
+    ck_assert_int_eq(
+        getsockopt(conn_fd(accepted), SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+    ck_assert_int_eq(on, 1);
+    ck_assert_int_eq(close(fd), 0);
+    ck_assert_int_eq(close(listen_fd), 0);
 }
 
 /* What is sent meanwhile is held back, also by one who finishes it. A read that
@@ -507,19 +548,6 @@ TEST(test_conn_yielded_goes_on_elsewhere)
     ck_assert_int_eq(close(raw.fd), 0);
     ck_assert_int_eq(close(fd), 0);
     buf_free(&raw.rest);
-}
-
-static int accept_plain(int listen_fd)
-{
-    int fd = -1;
-    for (int i = 0; i < 30000 && fd < 0; i++) {
-        (void)uv_run(&loop, UV_RUN_NOWAIT);
-        struct pollfd p = {.fd = listen_fd, .events = POLLIN};
-        if (poll(&p, 1, 1) > 0)
-            fd = accept(listen_fd, NULL, NULL);
-    }
-    ck_assert_int_ge(fd, 0);
-    return fd;
 }
 
 /* What was sent before it is there; the owner hears of neither. */
