@@ -37,7 +37,14 @@ const struct gpus_roots gpus_roots = {
     .nvml = true,
 };
 
-/* The next free place, with its number as id; NULL: no room. */
+/* Its number, by which a list can name it. */
+static void put_index(struct gpu_device *gpu, int index)
+{
+    gpu->index = index;
+    (void)snprintf(gpu->id, sizeof(gpu->id), "%d", index); /* fits */
+}
+
+/* The next free place, which is its number too; NULL: no room. */
 static struct gpu_device *add(struct gpus *g)
 {
     ddp_assert(g->n >= 0 && g->n <= GPUS_MAX);
@@ -45,7 +52,7 @@ static struct gpu_device *add(struct gpus *g)
         return NULL;
     struct gpu_device *gpu = &g->gpu[g->n];
     *gpu = (struct gpu_device){.numa_node = -1};
-    (void)snprintf(gpu->id, sizeof(gpu->id), "%d", g->n++); /* fits */
+    put_index(gpu, g->n++);
     return gpu;
 }
 
@@ -62,6 +69,7 @@ static void add_instances(struct gpus *g,
         struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             return;
+        gpu->index = whole->index;
         memcpy(gpu->id, parts[i].uuid, sizeof(gpu->id));
         memcpy(gpu->uuid, parts[i].uuid, sizeof(gpu->uuid));
         memcpy(gpu->divided, whole->uuid, sizeof(gpu->divided));
@@ -93,7 +101,7 @@ static void ask_nvml(struct gpus *g)
         struct gpu_device *gpu = add(g);
         if (gpu == NULL)
             break;
-        (void)snprintf(gpu->id, sizeof(gpu->id), "%d", i); /* fits */
+        put_index(gpu, i);
         memcpy(gpu->uuid, info.uuid, sizeof(gpu->uuid));
         memcpy(gpu->name, info.name, sizeof(gpu->name));
         memcpy(gpu->pci, info.pci, sizeof(gpu->pci));
@@ -247,15 +255,25 @@ static bool is_part(const struct gpu_device *gpu, const char *id)
     return gpu->instance && strcmp(text, id) == 0;
 }
 
-/* The GPU that an entry means, by its number or by a unique beginning of its
- * UUID; the UUID of a divided GPU means its first part. -1: none; `all->n`: it
- * cannot be known. */
+/* The place of the GPU with this number; -1: none. A lost GPU and the parts of
+ * a divided one make it another number than the place. */
+static int find_index(const struct gpus *all, long index)
+{
+    for (int i = 0; i < all->n; i++)
+        if (all->gpu[i].index == index)
+            return i;
+    return -1;
+}
+
+/* The place of the GPU that an entry means, by its number or by a unique
+ * beginning of its UUID; those of a divided GPU mean its first part. -1: none;
+ * `all->n`: it cannot be known. */
 static int find(const struct gpus *all, const char *id)
 {
     char *end;
     long index = strtol(id, &end, 10);
     if (isdigit((unsigned char)id[0]) && *end == '\0')
-        return index < all->n ? (int)index : -1;
+        return find_index(all, index);
     if (strncmp(id, "GPU-", 4) != 0 && strncmp(id, "MIG-", 4) != 0)
         return -1;
     bool known = false, amd = all->vendor == GPUS_AMD;
@@ -342,7 +360,7 @@ static void select_amd(struct gpus *g, const struct gpus_visible *visible)
 {
     select_by(g, "ROCR_VISIBLE_DEVICES", visible->rocr, TWICE_ENDS);
     for (int i = 0; i < g->n; i++) /* numbered anew */
-        (void)snprintf(g->gpu[i].id, sizeof(g->gpu[i].id), "%d", i);
+        put_index(&g->gpu[i], i);
     if (visible->hip != NULL)
         select_by(g, "HIP_VISIBLE_DEVICES", visible->hip, TWICE_COUNTS_ONCE);
     else

@@ -22,6 +22,7 @@ enum gpus_vendor {
 struct gpu_device {
     char id[NVML_UUID_MAX];   /* its name in CUDA_VISIBLE_DEVICES, or in
                                  HIP_VISIBLE_DEVICES */
+    int index;                /* its number; a part's: of the divided GPU */
     char uuid[NVML_UUID_MAX]; /* "" not known */
     char name[NVML_NAME_MAX]; /* "" not known */
     char pci[NVML_PCI_MAX];   /* "" not known */

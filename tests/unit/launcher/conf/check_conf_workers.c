@@ -138,7 +138,7 @@ TEST(test_conf_nproc_cpu_is_counted)
 
 /* --gpus counts within what is visible; each worker gets its own with
  * --virtual_local_rank. */
-TEST_LOOP(test_conf_gpus_are_handed_out, 0, 13)
+TEST_LOOP(test_conf_gpus_are_handed_out, 0, 16)
 {
     static const struct {
         const char *env, *line;
@@ -156,6 +156,13 @@ TEST_LOOP(test_conf_gpus_are_handed_out, 0, 13)
         {"FAKE_NVML=GPU-a+0:1:0+lost;GPU-b+0:2:0;GPU-c+0:3:0",
          "--virtual_local_rank --nproc=2 prog", "", "2"},
         {"FAKE_NVML=GPU-a+0:1:0;GPU-b+0:2:0", "--gpus=1 prog", "1", ""},
+        {"FAKE_NVML=GPU-a+0:1:0;GPU-b+0:2:0+lost;GPU-c+0:3:0",
+         "--gpus=1 --nproc=gpu --virtual prog", "2", "2"},
+        {"FAKE_NVML=GPU-a+0:1:0;GPU-b+0:2:0+lost;GPU-c+0:3:0 "
+         "CUDA_VISIBLE_DEVICES=0,2",
+         "--nproc=gpu --virtual prog", "", "2"},
+        {"FAKE_NVML=GPU-a+0:1:0+mig=MIG-1,MIG-2;GPU-b+0:2:0",
+         "--gpus=0-2 --nproc=gpu --virtual prog", "MIG-1,MIG-2,1", "1"},
         {"HIP_VISIBLE_DEVICES=6,7 CUDA_VISIBLE_DEVICES=4",
          "--virtual --nproc=2 prog", "", "7"},
         {"HIP_VISIBLE_DEVICES=6,7", "--gpus=1 prog", "7", ""},

@@ -24,7 +24,7 @@ static bool look(const char *gpus, const char *visible, char *why)
     return gpu_health(visible, true, INT64_MAX, pids, 2, why, 300);
 }
 
-TEST_LOOP(test_gpu_health_says_what_is_wrong, 0, 9)
+TEST_LOOP(test_gpu_health_says_what_is_wrong, 0, 13)
 {
     static const struct {
         const char *gpus, *visible, *why; /* NULL: nothing */
@@ -32,6 +32,11 @@ TEST_LOOP(test_gpu_health_says_what_is_wrong, 0, 9)
         {FIT "GPU-bb 0:c3:0", NULL, NULL},
         {FIT "GPU-bb 0:c3:0 lost", NULL, "1 of 2 GPUs are there"},
         {FIT "GPU-bb 0:c3:0 lost", "0", NULL},
+        {"GPU-bb 0:c3:0 lost;" FIT, "1", NULL},
+        {"GPU-bb 0:c3:0 lost;" FIT, "0", "no GPU was found"},
+        {FIT "GPU-bb 0:c3:0 mig=MIG-1,MIG-2 pages;GPU-cc 0:c4:0", "2", NULL},
+        {FIT "GPU-bb 0:c3:0 mig=MIG-1,MIG-2;GPU-cc 0:c4:0 pages", "2",
+         "memory pages wait"},
         {FIT "GPU-bb 0:c3:0 pages", NULL, "memory pages wait"},
         {FIT "GPU-bb 0:c3:0 rows", NULL, "memory rows wait"},
         {FIT "GPU-bb 0:c3:0 failed", NULL, "could not be remapped"},

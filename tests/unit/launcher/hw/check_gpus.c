@@ -126,6 +126,32 @@ TEST_LOOP(test_visible_devices_limit_the_list, 0, 17)
         ck_assert_int_eq(g.gpu[0].numa_node, 1);
 }
 
+/* A number is the driver's, whatever is lost or divided before it. */
+TEST_LOOP(test_visible_devices_count_lost_and_divided_gpus, 0, 8)
+{
+    static const struct {
+        const char *gpus, *visible, *uuids;
+    } cases[] = {
+        {"GPU-a 0:1:0;GPU-b 0:2:0 lost;GPU-c 0:3:0", "0,2", "GPU-a GPU-c"},
+        {"GPU-a 0:1:0;GPU-b 0:2:0 lost;GPU-c 0:3:0", "2", "GPU-c"},
+        {"GPU-a 0:1:0;GPU-b 0:2:0 lost;GPU-c 0:3:0", "0,1,2", "GPU-a"},
+        {"GPU-a 0:1:0;GPU-b 0:2:0 lost;GPU-c 0:3:0", "3", ""},
+        {"GPU-a 0:1:0 mig=MIG-1,MIG-2;GPU-b 0:2:0", "1", "GPU-b"},
+        {"GPU-a 0:1:0 mig=MIG-1,MIG-2;GPU-b 0:2:0", "MIG-1,MIG-2,1",
+         "MIG-1 MIG-2 GPU-b"},
+        {"GPU-a 0:1:0 mig=MIG-1,MIG-2;GPU-b 0:2:0", "1,0", "GPU-b MIG-1"},
+        {"GPU-a 0:1:0 mig=MIG-1,MIG-2;GPU-b 0:2:0", "0,MIG-1", ""},
+    };
+    char text[64] = "";
+    ck_assert_int_eq(setenv("FAKE_NVML", cases[_i].gpus, 1), 0);
+    see(&with, cases[_i].visible);
+    for (int i = 0; i < g.n; i++) {
+        (void)strcat(text, i > 0 ? " " : "");
+        (void)strcat(text, g.gpu[i].uuid);
+    }
+    ck_assert_str_eq(text, cases[_i].uuids);
+}
+
 /* A part by its number, and the UUID of the divided GPU, which is its first. */
 TEST_LOOP(test_visible_devices_may_name_parts, 0, 9)
 {
