@@ -24,8 +24,6 @@
 #include "launcher/hw/gpus.h"
 #include "launcher/hw/nvml.h"
 
-#define PROCESSES_MAX 256
-
 /* -- the kernel's log ------------------------------------------------------ */
 
 /* Xids that the hardware or the driver causes, not a program: a double bit
@@ -101,9 +99,9 @@ static const char *what_is_wrong(const struct nvml_health *h)
 static pid_t
 find_holder(const struct nvml *nvml, int index, const pid_t *pids, int n)
 {
-    struct nvml_process seen[PROCESSES_MAX];
+    static struct nvml_process seen[NVML_PROCESSES_MAX]; /* large */
     struct ddp_err err;
-    int count = nvml_processes(nvml, index, seen, PROCESSES_MAX, &err);
+    int count = nvml_processes(nvml, index, seen, NVML_PROCESSES_MAX, &err);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < n; k++)
             if (seen[i].pid == pids[k])

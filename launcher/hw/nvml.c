@@ -27,7 +27,6 @@ typedef int result;
 enum {
     DONE = 0,
     NOT_SUPPORTED = 3,
-    INSUFFICIENT_SIZE = 7,
     GPU_IS_LOST = 15,
 };
 
@@ -252,13 +251,10 @@ int nvml_processes(const struct nvml *n,
                    int max,
                    struct ddp_err *err)
 {
-    enum {
-        ROOM = 256
-    };
+    static struct process_info info[NVML_PROCESSES_MAX]; /* large */
     ddp_assert(index >= 0 && max >= 0);
     device d;
-    struct process_info info[ROOM];
-    unsigned count = ROOM;
+    unsigned count = NVML_PROCESSES_MAX;
     if (n->processes == NULL)
         return ddp_err_set(
             err, DDP_E_IO,
@@ -266,10 +262,11 @@ int nvml_processes(const struct nvml *n,
     result rc = n->by_index((unsigned)index, &d);
     if (rc == DONE)
         rc = n->processes(d, &count, info);
-    if (rc != DONE && rc != INSUFFICIENT_SIZE)
+    if (rc != DONE) /* if there are more, `info` need not be filled */
         return refused(n, index, rc, err);
     int found = 0;
-    for (unsigned i = 0; i < count && i < ROOM && found < max; i++)
+    for (unsigned i = 0; i < count && i < NVML_PROCESSES_MAX && found < max;
+         i++)
         processes[found++] = (struct nvml_process){
             .pid = info[i].pid,
             .memory = info[i].memory == ~0ull ? 0 : info[i].memory,

@@ -22,6 +22,8 @@
 #define NVML_NAME_MAX 96
 #define NVML_PCI_MAX  16 /* "0000:3b:00.0", as sysfs writes it */
 
+#define NVML_PROCESSES_MAX 4096 /* on one GPU */
+
 struct nvml;
 
 struct nvml_gpu {
@@ -86,7 +88,8 @@ int nvml_health(const struct nvml *n,
                 struct ddp_err *err);
 
 /* Processes that compute on it, at most `max`. Returns how many were written,
- * or -1 (DDP_E_IO) if the driver refused. */
+ * or -1 (DDP_E_IO) if the driver refused, or has more than NVML_PROCESSES_MAX.
+ */
 int nvml_processes(const struct nvml *n,
                    int index,
                    struct nvml_process *processes,

@@ -32,7 +32,7 @@ struct fake {
     char mig[MIGS][96];
     unsigned migs, mib;
     int lost, pages, rows, failed;
-    char pids[256];
+    char pids[16384];
 };
 
 struct pci_info {
@@ -116,7 +116,7 @@ static void read_word(struct fake *g, int at, const char *word)
 
 int nvmlInit_v2(void)
 {
-    static char text[4096];
+    static char text[20000];
     const char *said = getenv("FAKE_NVML");
     count = 0;
     if (said == NULL || strcmp(said, "broken") == 0)

@@ -212,6 +212,30 @@ TEST(test_nvml_health_and_processes)
     nvml_close(n);
 }
 
+/* None is left out while there is room; then none is told. */
+TEST_LOOP(test_nvml_lists_many_processes_or_fails, 0, 3)
+{
+    static const int counts[] = {300, NVML_PROCESSES_MAX,
+                                 NVML_PROCESSES_MAX + 1};
+    static struct nvml_process p[NVML_PROCESSES_MAX + 1];
+    static char text[16384];
+    struct ddp_err err = {.text = ""};
+    int n = counts[_i], len = snprintf(text, sizeof(text), "GPU-a 0:1:0 pids=");
+    for (int i = 1; i < n; i++, len += 2)
+        (void)strcpy(text + len, "8,"); /* fits */
+    (void)strcpy(text + len, "7:1");    /* fits */
+    ck_assert_int_eq(setenv("FAKE_NVML", text, 1), 0);
+    struct nvml *nvml = nvml_open(NULL);
+    ck_assert_ptr_nonnull(nvml);
+    int found = nvml_processes(nvml, 0, p, NVML_PROCESSES_MAX + 1, &err);
+    ck_assert_int_eq(found, n <= NVML_PROCESSES_MAX ? n : -1);
+    if (found > 0)
+        ck_assert_int_eq(p[n - 1].pid, 7);
+    else
+        ck_assert_int_eq(err.code, DDP_E_IO);
+    nvml_close(nvml);
+}
+
 TEST(test_nvml_without_a_driver_says_so)
 {
     struct ddp_err err;
