@@ -6,7 +6,9 @@
  * Failure modes:
  *   - No cgroup2 mount, no right to write there, Linux before 5.14: there is no
  *     group, and everything works without.
- *   - Workers made groups below it: it cannot be removed, and stays.
+ *   - Workers made groups below it, as a ddprun of their own does: what lives
+ *     there is killed with the rest, and those go first. If they are too deep
+ *     or another user's, the group stays.
  *   - Guard, agent and janitor were killed at once: the next launch removes the
  *     empty group (cgroup_sweep).
  */
@@ -31,6 +33,7 @@
 #define NAME_PREFIX  "ddprun-"
 #define NAME_MAX_LEN 48
 #define REMOVE_TRIES 200 /* of 10 ms */
+#define DEPTH_MAX    16  /* a container's are about 6 */
 
 _Static_assert(sizeof(NAME_PREFIX "2147483647-12345678") <= NAME_MAX_LEN,
                "a name would be cut");
@@ -102,12 +105,61 @@ void cgroup_kill(void)
         (void)write_one(own_fd, "cgroup.kill"); /* it is empty or gone */
 }
 
-/* A group that workers made below it (they may) keeps it from going; those are
- * theirs, and stay. */
+/* Whether nothing lives in the group or below it. */
+static bool is_empty(int dir_fd, const char *name)
+{
+    char path[NAME_MAX + sizeof("/cgroup.events")], text[256] = "";
+    (void)snprintf(path, sizeof(path), "%s/cgroup.events", name); /* fits */
+    int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+    bool told = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0;
+    if (fd >= 0)
+        (void)close(fd); /* only read */
+    return told && strstr(text, "populated 0") != NULL;
+}
+
+static bool is_group(const char *name)
+{
+    return name[0] != '.'; /* this folder, and the one above */
+}
+
+static bool remove_group(int dir_fd, const char *name, int depth);
+
+/* Removes those groups in a folder that are so named, and are empty. */
+static void remove_each(int dir_fd,
+                        const char *name,
+                        bool (*is_named)(const char *name),
+                        int depth)
+{
+    struct dirent *e;
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL && fd >= 0)
+        (void)close(fd); /* a folder */
+    while (dir != NULL && (e = readdir(dir)) != NULL)
+        if (e->d_type == DT_DIR && is_named(e->d_name))
+            (void)remove_group(dirfd(dir), e->d_name, depth); /* or not */
+    if (dir != NULL)
+        (void)closedir(dir); /* only read */
+}
+
+/* Removes an empty group, and first those below it, `depth` levels down. False:
+ * something may live there, of which nothing is touched. */
+static bool remove_group(int dir_fd, const char *name, int depth)
+{
+    if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+        return true;
+    if (!is_empty(dir_fd, name))
+        return false;
+    if (depth > 0)
+        remove_each(dir_fd, name, is_group, depth - 1);
+    (void)unlinkat(dir_fd, name, AT_REMOVEDIR); /* too deep, or not ours */
+    return true;
+}
+
 void cgroup_remove(void)
 {
     for (int i = 0; own_fd >= 0 && i < REMOVE_TRIES; i++) {
-        if (unlinkat(parent_fd, own_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+        if (remove_group(parent_fd, own_name, DEPTH_MAX))
             break;
         cgroup_kill();
         (void)usleep(i < 10 ? 1000 : 10000);
@@ -130,23 +182,13 @@ static bool is_left_behind(const char *name)
            kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
-/* A launch of which all was killed leaves its group. Only an empty group
- * can be removed, so nothing that lives is touched. If another pid namespace is
+/* A launch of which all was killed leaves its group. Only an empty group is
+ * removed, so nothing that lives is touched. If another pid namespace is
  * about to use it, that launch does without. */
 void cgroup_sweep(void)
 {
-    int fd = parent_fd < 0
-                 ? -1
-                 : openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-    struct dirent *e;
-    if (dir == NULL && fd >= 0)
-        (void)close(fd); /* a folder */
-    while (dir != NULL && (e = readdir(dir)) != NULL)
-        if (is_left_behind(e->d_name))
-            (void)unlinkat(parent_fd, e->d_name, AT_REMOVEDIR); /* or not */
-    if (dir != NULL)
-        (void)closedir(dir); /* only read */
+    if (parent_fd >= 0)
+        remove_each(parent_fd, ".", is_left_behind, DEPTH_MAX);
 }
 
 bool cgroup_make(void)

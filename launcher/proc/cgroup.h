@@ -16,8 +16,9 @@
  */
 bool cgroup_make(void);
 
-/* Removes those beside it that are empty and of launches that are no more. It
- * takes the longer the more groups there are, so no start waits for it. */
+/* Removes those beside it that are of launches that are no more and in which,
+ * and below which, nothing lives. It takes the longer the more groups there
+ * are, so no start waits for it. */
 void cgroup_sweep(void);
 
 /* The folder's descriptor, for CLONE_INTO_CGROUP; -1: there is none. */
@@ -29,7 +30,7 @@ int cgroup_fd(void);
  */
 void cgroup_kill(void);
 
-/* At the very end: kills, and removes it. */
+/* At the very end: kills, and removes it and the groups below it. */
 void cgroup_remove(void);
 
 #endif

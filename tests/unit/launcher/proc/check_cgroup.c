@@ -1,5 +1,5 @@
 /* links: tests/lib/{fault,fault_each} launcher/proc/cgroup */
-/* links: rendezvous/base/{rng,err,open_files} */
+/* links: rendezvous/base/{rng,err,open_files,mono} */
 /* libs: -ldl */
 /*
  * The launch's cgroup, while each system call fails in turn: it is there and
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "launcher/proc/cgroup.h"
+#include "rendezvous/base/mono.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/fault_case.h"
 #include "tests/lib/suite.h"
@@ -122,17 +123,111 @@ TEST_LOOP(test_cgroup_is_whole_or_not_there, 0, 3)
                      least[_i]);
 }
 
-/* A group beside the launch's, of a launch with this pid. */
-static void make_beside(pid_t pid, char path[4096])
+static void path_of_own(char path[4096])
 {
-    char link[64], name[64];
+    char link[64];
     (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", cgroup_fd());
     ssize_t n = readlink(link, path, 4000);
     ck_assert_int_gt(n, 0);
     path[n] = '\0';
+}
+
+/* A group beside the launch's, of a launch with this pid. */
+static void make_beside(pid_t pid, char path[4096])
+{
+    char name[64];
+    path_of_own(path);
     (void)snprintf(name, sizeof(name), "/ddprun-%d-sweep", (int)pid);
     (void)strcpy(strrchr(path, '/'), name); /* fits */
     ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+
+/* Groups within groups in this one, as far down. */
+static void make_below(const char *path, int depth)
+{
+    char below[4096];
+    (void)strcpy(below, path);
+    for (int i = 0; i < depth; i++) {
+        (void)strcat(below, "/a");
+        ck_assert_int_eq(mkdir(below, 0755), 0);
+    }
+}
+
+/* What workers made below it goes with it. */
+TEST(test_cgroup_goes_with_those_below_it)
+{
+    char path[4096], other[4096];
+    if (!cgroup_make())
+        return; /* none can be made here */
+    path_of_own(path);
+    make_below(path, 3);
+    (void)snprintf(other, sizeof(other), "%.4000s/b", path);
+    ck_assert_int_eq(mkdir(other, 0755), 0);
+    cgroup_remove();
+    ck_assert(access(path, F_OK) != 0);
+}
+
+/* One that cannot be removed is not tried for long. */
+TEST(test_cgroup_too_deep_stays_at_once)
+{
+    char path[4096], below[4096];
+    if (!cgroup_make())
+        return; /* none can be made here */
+    path_of_own(path);
+    make_below(path, 17);
+    int64_t began_us = mono_now_us();
+    cgroup_remove();
+    int64_t took_us = mono_now_us() - began_us;
+    ck_assert_int_eq(access(path, F_OK), 0);
+    for (int i = 17; i >= 0; i--) {
+        (void)strcpy(below, path);
+        for (int k = 0; k < i; k++)
+            (void)strcat(below, "/a");
+        ck_assert_int_eq(rmdir(below), 0);
+    }
+    ck_assert_int_lt(took_us, MONO_S);
+}
+
+/* A process in the group, until it is killed. */
+static pid_t live_in(const char *path)
+{
+    char procs[4096];
+    (void)snprintf(procs, sizeof(procs), "%.4000s/cgroup.procs", path);
+    pid_t pid = fork();
+    while (pid == 0)
+        (void)pause();
+    FILE *f = fopen(procs, "we");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_gt(fprintf(f, "%d", (int)pid), 0);
+    ck_assert_int_eq(fclose(f), 0);
+    return pid;
+}
+
+/* Where something lives nothing is swept below: it may be about to use it. */
+TEST(test_cgroup_sweep_takes_those_below_where_nothing_lives)
+{
+    char path[4096], below[4096];
+    int status;
+    if (!cgroup_make())
+        return; /* none can be made here */
+    pid_t dead = fork();
+    if (dead == 0)
+        _exit(0);
+    ck_assert_int_eq(waitpid(dead, &status, 0), dead);
+    make_beside(dead, path);
+    make_below(path, 2);
+    pid_t pid = live_in(path);
+    cgroup_sweep();
+    (void)snprintf(below, sizeof(below), "%.4000s/a/a", path);
+    ck_assert_int_eq(access(below, F_OK), 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    for (int i = 0; i < 2000 && access(path, F_OK) == 0; i++) {
+        cgroup_sweep();
+        (void)usleep(1000); /* the kernel may count the dead one still */
+    }
+    ck_assert(access(path, F_OK) != 0);
+    cgroup_remove();
 }
 
 /* No start looks for groups that others left; what lives is not swept. */
