@@ -9,6 +9,9 @@
  * - Others write to the same file (`append`): nothing of ours is put between
  *   what comes, so that no gap is marked; but a line that was cut gets its end.
  * - An older file cannot be moved out of the way: this one grows over `limit`.
+ * - Somebody else made the file shorter (": > log", logrotate's copytruncate):
+ *   the next byte goes to its new end. What the file had is gone, as after a
+ *   rotation.
  */
 #include "launcher/output/logfile.h"
 
@@ -104,6 +107,17 @@ static void check(const struct logfile *f)
     ddp_assert(!f->append || f->limit == 0); /* nobody else's file is moved */
 }
 
+/* lseek(2), since fstat(2) waits on NFS until all is on the server. Nothing
+ * reads or writes at the offset that this moves. */
+static void heed_truncation(struct logfile *f)
+{
+    int64_t end = f->append ? -1 : lseek(f->fd, 0, SEEK_END);
+    if (end < 0 || end >= f->size) /* -1: a pipe, perhaps */
+        return;
+    f->size = end;
+    f->rotations++;
+}
+
 static void lose(struct logfile *f, size_t len)
 {
     f->missing += (int64_t)len;
@@ -161,6 +175,7 @@ static bool rotate(struct logfile *f)
 bool logfile_put(struct logfile *f, const char *data, size_t len)
 {
     check(f);
+    heed_truncation(f);
     if ((f->fd < 0 && !reopen(f)) || (f->missing > 0 && !tell_missing(f))) {
         lose(f, len);
         return false;
@@ -186,13 +201,14 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
 
 int64_t logfile_splice(struct logfile *f, int pipe_fd, size_t most)
 {
-    loff_t at = f->size;
     check(f);
     ddp_assert(!f->append && f->limit == 0 && most > 0);
     if (f->fd < 0 || f->missing > 0) {
         errno = ENOSPC;
         return -1;
     }
+    heed_truncation(f);
+    loff_t at = f->size;
     ssize_t n = splice(pipe_fd, NULL, f->fd, &at, most,
                        SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0)

@@ -23,7 +23,7 @@ struct logfile {
                         ours is put between what comes */
     bool cut;        /* the last piece was written in part */
     bool told;       /* the caller's: it has said that bytes are lost */
-    int64_t rotations;
+    int64_t rotations; /* or truncations by others: what was there is not */
 };
 
 /*

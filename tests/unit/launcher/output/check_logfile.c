@@ -70,6 +70,38 @@ TEST(test_logfile_that_cannot_be_renamed_grows_on)
     ck_assert_int_eq(size_of("log"), 5);
 }
 
+/* Somebody empties the file, and later only its end is cut off: what comes goes
+ * to where the file ends, and who read in it can tell. */
+TEST(test_logfile_that_others_truncate_has_no_hole)
+{
+    ck_assert_int_eq(logfile_open(&f, "log", 1, 0, 0), 0);
+    put_lines();
+    ck_assert_int_eq(truncate("log", 0), 0);
+    ck_assert(logfile_put(&f, "after\n", 6));
+    ck_assert_int_eq(size_of("log"), 6);
+    ck_assert_int_eq(f.rotations, 1);
+    ck_assert_int_eq(truncate("log", 3), 0);
+    ck_assert(logfile_put(&f, "er\n", 3));
+    ck_assert_int_eq(size_of("log"), 6);
+    ck_assert_int_eq(f.rotations, 2);
+}
+
+/* ... also where nobody looks at what comes. */
+TEST(test_logfile_that_others_truncate_is_spliced_to_its_end)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(logfile_open(&f, "log", 1, 0, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(write(ends[1], "123456789\n", 10), 10);
+        ck_assert_int_eq(logfile_splice(&f, ends[0], 1024), 10);
+        ck_assert_int_eq(size_of("log"), 10);
+        ck_assert_int_eq(truncate("log", 0), 0);
+    }
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 /* What a round finds there already is kept, and told from its own. */
 TEST(test_logfile_of_an_earlier_round_is_appended_to)
 {
