@@ -8,7 +8,8 @@
  *   says how much is missing before it.
  * - Others write to the same file (`append`): nothing of ours is put between
  *   what comes, so that no gap is marked; but a line that was cut gets its end.
- * - An older file cannot be moved out of the way: this one grows over `limit`.
+ * - The file or an older one cannot be moved: this one grows over `limit`.
+ * - Somebody else moved or removed the file: at `limit` a new one is opened.
  * - Somebody else made the file shorter (": > log", logrotate's copytruncate):
  *   the next byte goes to its new end. What the file had is gone, as after a
  *   rotation.
@@ -144,26 +145,40 @@ static bool tell_missing(struct logfile *f)
     return false;
 }
 
-/* NAME.1 is the newest of the older ones. False: the file could not be
- * moved out of the way. */
+/* NAME.`i`; NAME itself comes before NAME.1. Paths are of at most 4 KiB. */
+static const char *older_name(const struct logfile *f, int i, char name[4200])
+{
+    if (i == 0)
+        return f->path;
+    (void)snprintf(name, 4200, "%.4000s.%d", f->path, i);
+    return name;
+}
+
+/* NAME.1 is the newest of the older ones. They move up to the first name that
+ * is free: if this file itself cannot be moved, that is NAME.1 when it is tried
+ * again, and they stay. False: one could not be moved out of the way. */
 static bool make_older(const struct logfile *f)
 {
-    char from[4200], to[4200]; /* paths are of at most 4 KiB */
-    bool moved = false;
-    for (int i = f->keep; i > 0; i--) {
-        (void)snprintf(to, sizeof(to), "%.4000s.%u", f->path, (unsigned)i);
-        (void)snprintf(from, sizeof(from), "%.4000s.%u", f->path,
-                       (unsigned)i - 1);
-        /* ENOENT, at first */
-        moved = rename(i > 1 ? from : f->path, to) == 0;
-    }
-    return moved;
+    char from[4200], to[4200];
+    int i = 1;
+    while (i < f->keep && access(older_name(f, i, to), F_OK) == 0)
+        i++;
+    for (; i > 0; i--)
+        if (rename(older_name(f, i - 1, from), older_name(f, i, to)) != 0)
+            return false;
+    return true;
+}
+
+/* Somebody has moved or removed it. */
+static bool is_gone(const struct logfile *f)
+{
+    return access(f->path, F_OK) != 0 && errno == ENOENT;
 }
 
 /* False: the file stays where it is, and grows. */
 static bool rotate(struct logfile *f)
 {
-    if (!make_older(f))
+    if (!is_gone(f) && !make_older(f))
         return false;
     (void)close(f->fd);
     f->fd = -1;

@@ -4,6 +4,7 @@
  * Files that are changed for new ones, where that goes and where it does not.
  */
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,16 @@
 #define LIMIT 64
 
 static struct logfile f;
+static bool busy; /* "log" cannot be renamed, other files can */
+
+/* In place of libc's. */
+int rename(const char *from, const char *to)
+{
+    if (!busy || strcmp(from, "log") != 0)
+        return renameat(AT_FDCWD, from, AT_FDCWD, to);
+    errno = EBUSY;
+    return -1;
+}
 
 static void teardown(void)
 {
@@ -68,6 +79,38 @@ TEST(test_logfile_that_cannot_be_renamed_grows_on)
     ck_assert(logfile_put(&f, "last\n", 5));
     ck_assert_int_eq(size_of("log.1"), 100);
     ck_assert_int_eq(size_of("log"), 5);
+}
+
+/* ... and the older ones move once, not with each line that comes meanwhile. */
+TEST(test_logfile_that_cannot_be_renamed_spares_the_older_ones)
+{
+    ck_assert_int_eq(logfile_open(&f, "log", 1, LIMIT, 3), 0);
+    put_lines();
+    put_lines();
+    busy = true;
+    put_lines();
+    ck_assert_int_eq(size_of("log"), 120);
+    ck_assert_int_eq(size_of("log.1"), -1);
+    ck_assert_int_eq(size_of("log.2"), 60);
+    ck_assert_int_eq(size_of("log.3"), 60);
+    busy = false;
+    ck_assert(logfile_put(&f, "last\n", 5));
+    ck_assert_int_eq(size_of("log.1"), 120);
+    ck_assert_int_eq(size_of("log.2"), 60);
+}
+
+/* A file that somebody has moved or removed is opened anew at its limit, and
+ * nothing becomes older. */
+TEST_LOOP(test_logfile_that_is_gone_is_opened_anew, 0, 2)
+{
+    ck_assert_int_eq(logfile_open(&f, "log", 1, LIMIT, 2), 0);
+    put_lines();
+    ck_assert_int_eq(_i == 0 ? rename("log", "moved") : unlink("log"), 0);
+    put_lines();
+    ck_assert_int_eq(size_of("log"), 20);
+    ck_assert_int_eq(size_of("log.1"), 60);
+    ck_assert_int_eq(size_of("log.2"), 60);
+    ck_assert_int_eq(f.rotations, 3);
 }
 
 /* Somebody empties the file, and later only its end is cut off: what comes goes
