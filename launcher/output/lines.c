@@ -57,13 +57,15 @@ bool lines_match(const char *data, size_t len, char *const texts[])
     return false;
 }
 
-size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit)
+size_t lines_fit(
+    const char *data, size_t len, bool inside, int64_t size, int64_t limit)
 {
     if (limit == 0 || size + (int64_t)len <= limit)
         return len;
     size_t room = size < limit ? (size_t)(limit - size) : 0;
     size_t n = lines_whole(data, room);
-    if (n > 0 || size > 0)
+    bool goes_on = inside && size < limit + LINES_LONG;
+    if (n > 0 || (size > 0 && !goes_on))
         return n;
     const char *newline = memchr(data, '\n', len);
     return newline == NULL ? len : (size_t)(newline - data) + 1;

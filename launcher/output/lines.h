@@ -13,6 +13,7 @@
 
 #define LINES_TAIL_LINES 20
 #define LINES_TAIL_BYTES 2400 /* as failed.tail of messages.def */
+#define LINES_LONG       (64 * 1024)
 
 /* How many bytes at the front are whole lines, the newline included. */
 size_t lines_whole(const char *data, size_t len);
@@ -39,9 +40,12 @@ bool lines_match(const char *data, size_t len, char *const texts[]);
 /*
  * How many bytes of data[0..len) still go into a file of `size` bytes that is
  * rotated at `limit` (0: never): all of them, or up to the end of a line. A
- * line that is longer than `limit` is not cut: it makes its file larger.
+ * line that is longer than `limit`, or of which the file has the front
+ * (`inside`), is not cut: it makes its file larger. But output without line's
+ * ends is cut when it has made a file LINES_LONG bytes larger.
  */
-size_t lines_fit(const char *data, size_t len, int64_t size, int64_t limit);
+size_t lines_fit(
+    const char *data, size_t len, bool inside, int64_t size, int64_t limit);
 
 /* The worker whose lines they are. */
 struct lines_who {

@@ -78,6 +78,7 @@ static size_t write_all(struct logfile *f, const char *data, size_t len)
         }
         f->size += n;
         done += (size_t)n;
+        f->inside = data[done - 1] != '\n';
     }
     return done;
 }
@@ -104,7 +105,6 @@ int logfile_open(
 static void check(const struct logfile *f)
 {
     ddp_assert(f->size >= 0 && f->missing >= 0);
-    ddp_assert(!f->cut || f->missing > 0);
     ddp_assert(!f->append || f->limit == 0); /* nobody else's file is moved */
 }
 
@@ -130,7 +130,7 @@ static bool tell_missing(struct logfile *f)
     char text[96] = "\n", now[UTC_MAX];
     utc_now(now, UTC_MILLIS);
     int n = f->append
-                ? (int)f->cut
+                ? (int)f->inside
                 : snprintf(text, sizeof(text),
                            "\n--- ddprun: %lld %s missing here, %s ---\n",
                            (long long)f->missing,
@@ -138,7 +138,6 @@ static bool tell_missing(struct logfile *f)
     int64_t size = f->size;
     if (write_all(f, text, (size_t)n) == (size_t)n) {
         f->missing = 0;
-        f->cut = false;
         return true;
     }
     f->size = size; /* half a mark is no mark */
@@ -196,7 +195,7 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
         return false;
     }
     while (len > 0) {
-        size_t n = lines_fit(data, len, f->size, f->limit);
+        size_t n = lines_fit(data, len, f->inside, f->size, f->limit);
         if (n == 0 && !rotate(f))
             n = len;
         ddp_assert(n <= len);
@@ -204,7 +203,6 @@ bool logfile_put(struct logfile *f, const char *data, size_t len)
         data += done;
         len -= done;
         if (f->fd < 0 || done < n) {
-            f->cut |= done > 0;
             lose(f, len);
             return false;
         }

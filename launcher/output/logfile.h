@@ -21,7 +21,7 @@ struct logfile {
     int sys_errno;   /* why */
     bool append;     /* others write to it as well, or it is a pipe: no line of
                         ours is put between what comes */
-    bool cut;        /* the last piece was written in part */
+    bool inside;     /* the last byte that was written was no line's end */
     bool told;       /* the caller's: it has said that bytes are lost */
     int64_t rotations; /* or truncations by others: what was there is not */
 };

@@ -72,25 +72,31 @@ TEST(test_lines_match_is_any_text)
 
 static const struct {
     const char *data;
+    bool inside;
     int64_t size, limit;
     size_t fits;
 } fits[] = {
-    {"ab\ncd\n", 0, 0, 6},  /* no limit */
-    {"ab\ncd\n", 4, 10, 6}, /* to the last byte */
-    {"ab\ncd\n", 5, 10, 3}, /* the end of a line */
-    {"ab\ncd\n", 9, 10, 0}, /* a new file first */
-    {"ab\ncd\n", 12, 10, 0},
-    {"abcdef\ng\n", 0, 4, 7}, /* longer than a file: not cut */
-    {"abcdefgh", 0, 4, 8},
-    {"abcdefgh", 1, 4, 0},
+    {"ab\ncd\n", false, 0, 0, 6},  /* no limit */
+    {"ab\ncd\n", false, 4, 10, 6}, /* to the last byte */
+    {"ab\ncd\n", true, 5, 10, 3},  /* the end of a line */
+    {"ab\ncd\n", false, 9, 10, 0}, /* a new file first */
+    {"ab\ncd\n", true, 9, 10, 3},  /* ... not before its line has ended */
+    {"ab\ncd\n", false, 12, 10, 0},
+    {"ab\ncd\n", true, 12, 10, 3},
+    {"abcdef\ng\n", false, 0, 4, 7}, /* longer than a file: not cut */
+    {"abcdefgh", false, 0, 4, 8},
+    {"abcdefgh", false, 1, 4, 0},
+    {"abcdefgh", true, 1, 4, 8},
+    {"abcdefgh", true, LINES_LONG + 3, 4, 8},
+    {"abcdefgh", true, LINES_LONG + 4, 4, 0}, /* too long */
 };
 
 TEST_EACH(test_lines_fit_cuts_between_lines, fits)
 {
     const char *data = fits[_i].data;
-    ck_assert_uint_eq(
-        lines_fit(data, strlen(data), fits[_i].size, fits[_i].limit),
-        fits[_i].fits);
+    ck_assert_uint_eq(lines_fit(data, strlen(data), fits[_i].inside,
+                                fits[_i].size, fits[_i].limit),
+                      fits[_i].fits);
 }
 
 static const struct {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/output/lines.h"
 #include "launcher/output/logfile.h"
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
@@ -64,6 +65,22 @@ TEST(test_logfile_at_its_limit_becomes_the_newest_of_the_older_ones)
     ck_assert_int_eq(size_of("log.2"), 60);
     ck_assert_int_eq(size_of("log.3"), -1);
     ck_assert_int_eq(f.rotations, 4);
+}
+
+/* ... nor is one that comes in pieces, unless it is far too long. */
+TEST(test_logfile_at_its_limit_ends_its_line_first)
+{
+    static char text[32 * 1024];
+    memset(text, 'x', sizeof(text));
+    ck_assert_int_eq(logfile_open(&f, "log", 1, LIMIT, 1), 0);
+    ck_assert(logfile_put(&f, text, LIMIT - 2));
+    ck_assert(logfile_put(&f, "end\nnext\n", 9));
+    ck_assert_int_eq(size_of("log.1"), LIMIT + 2);
+    ck_assert_int_eq(size_of("log"), 5);
+    for (int i = 0; i < 4; i++)
+        ck_assert(logfile_put(&f, text, sizeof(text)));
+    ck_assert_int_eq(f.rotations, 3);
+    ck_assert_int_lt(size_of("log.1"), LINES_LONG + LIMIT + sizeof(text));
 }
 
 /* Something else has the name that the older one would get. */
