@@ -253,11 +253,12 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
 {
     int64_t at = s->file.size - (int64_t)len;
     ddp_assert(s->shown == SHOWN_LIVE);
-    if (s->file.fd >= 0 && s->file.missing == 0 && at >= 0) {
+    if (s->file.fd >= 0 && s->file.missing == 0) {
         s->shown = SHOWN_FROM_FILE;
-        s->behind.at = at;
+        s->behind.at = at < 0 ? 0 : at;
         s->behind.unseen = (int64_t)len;
-        s->behind.rotations = s->file.rotations;
+        /* The front may be in an older file already. */
+        s->behind.rotations = s->file.rotations - (at < 0);
     } else if (s->plan.file) {
         s->lost += (int64_t)len; /* the file has not got it either */
     } else {

@@ -348,22 +348,27 @@ TEST(test_relay_bytes_that_a_stuck_console_did_not_take_are_counted)
 /* Only the first worker has a log file. What is said of what a stuck console
  * did not take, if this worker wrote it, the other one, or both? */
 static const struct {
-    size_t bare, filed;     /* bytes that they write */
+    size_t bare, filed; /* bytes that they write */
+    int64_t rotate_size;
     const char *files_have; /* NULL: nothing */
 } unseen[] = {
-    {0, 900000, "them"},
-    {100000, 0, NULL},
-    {100000, 900000, "a part of it"},
+    {0, 900000, 0, "them"},
+    {100000, 0, 0, NULL},
+    {100000, 900000, 0, "a part of it"},
+    {0, 900000, 2048, "them"}, /* many files for each piece that is read */
 };
 #define UNSEEN (int)(sizeof(unseen) / sizeof(unseen[0]))
 
 /* Until the relay has read all. */
 static void put_lines(int fd, size_t len)
 {
-    static const char line[] = "a line of a worker that writes a lot\n";
+    static char lines[20000]; /* at once, as they are read */
     int there = 1;
-    for (size_t done = 0; done < len; done += sizeof(line) - 1)
-        put_text(fd, line);
+    memset(lines, 'x', sizeof(lines));
+    for (size_t end = 39; end < sizeof(lines); end += 40)
+        lines[end] = '\n';
+    for (size_t done = 0; done < len; done += sizeof(lines))
+        put(fd, lines, sizeof(lines));
     for (int i = 0; i < 3000 && there > 0; i++) {
         (void)usleep(10 * 1000);
         ck_assert_int_eq(ioctl(fd, FIONREAD, &there), 0);
@@ -377,6 +382,8 @@ TEST_LOOP(test_relay_names_log_files_only_for_what_they_have, 0, UNSEEN)
     char want[200], file[100], *rest;
     scratch_enter();
     conf.output.files = true;
+    conf.output.rotate_size = unseen[_i].rotate_size;
+    conf.output.rotate_keep = 500;
     start_on(1, NULL);
     (void)snprintf(file, sizeof(file), "%s/run/attempt_0/0", scratch);
     ck_assert_int_eq(mkdir("run", 0700) + mkdir("run/attempt_0", 0700) +
