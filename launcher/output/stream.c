@@ -49,7 +49,8 @@ static void check(const struct stream *s)
         ddp_assert(buf_len(&s->left) == 0);
         return;
     case SHOWN_FROM_FILE:
-        ddp_assert(s->console != NULL && s->plan.file && s->behind.at >= 0);
+        ddp_assert(s->console != NULL && s->plan.file);
+        ddp_assert(s->behind.at >= 0 && s->behind.unseen >= 0);
         return;
     case SHOWN_FROM_MEMORY:
         ddp_assert(s->console != NULL && !s->plan.file);
@@ -269,6 +270,23 @@ static void fall_behind(struct stream *s, const char *data, size_t len)
     }
 }
 
+static bool is_rotated(const struct stream *s)
+{
+    return s->behind.rotations != s->file.rotations;
+}
+
+/* More came, and is in the file, as far as it took it. What came hushed is not
+ * told to this stream, and lies behind `unseen`. */
+static void stay_behind(struct stream *s, int64_t len)
+{
+    int64_t end = s->behind.at + s->behind.unseen;
+    int64_t more = is_rotated(s) ? len : s->file.size - end;
+    ddp_assert(more >= 0);
+    s->behind.unseen += more; /* with what the file says of a gap */
+    if (more < len)
+        s->lost += len - more;
+}
+
 /* Leaves a gap in what is shown, and goes on live. */
 static void skip_behind(struct stream *s)
 {
@@ -288,12 +306,12 @@ static void skip_behind(struct stream *s)
 static void
 catch_up_file(struct stream *s, char *chunk, size_t size, int64_t now)
 {
-    if (s->behind.rotations != s->file.rotations) {
+    if (is_rotated(s)) {
         skip_behind(s);
         return;
     }
-    while (s->behind.at < s->file.size) {
-        int64_t most = s->file.size - s->behind.at;
+    while (s->behind.unseen > 0) {
+        int64_t most = s->behind.unseen;
         ssize_t n =
             pread(s->file.fd, chunk, most < (int64_t)size ? (size_t)most : size,
                   s->behind.at);
@@ -427,7 +445,7 @@ void stream_show(struct stream *s, const char *data, size_t len, int64_t now)
     }
     switch (s->shown) {
     case SHOWN_FROM_FILE: /* where it is already */
-        s->behind.unseen += (int64_t)len;
+        stay_behind(s, (int64_t)len);
         return;
     case SHOWN_FROM_MEMORY: /* read_rest: the last words of a worker */
         if (buf_put(&s->left, data, len) != 0)

@@ -413,6 +413,32 @@ TEST_LOOP(test_relay_names_log_files_only_for_what_they_have, 0, UNSEEN)
     scratch_leave();
 }
 
+/* One that is behind at Ctrl-C is shown up to there, and not what comes then,
+ * which is in the same file. */
+TEST(test_relay_shows_no_stderr_after_an_interrupt_of_one_that_is_behind)
+{
+    static struct relay_msg w = {.kind = RELAY_INTERRUPTED};
+    char file[100];
+    scratch_enter();
+    conf.output.files = true;
+    start_on(WORKERS, NULL);
+    (void)snprintf(file, sizeof(file), "%s/1", scratch);
+    ck_assert_int_eq(mkdir(file, 0700), 0);
+    add_worker_in(file, 1, true);
+    put_lines(to[1][1], 900000);
+    say(&w, NULL, 0);
+    put_text(to[1][1], "Traceback\nKeyboardInterrupt\n");
+    end_worker(1);
+    (void)finish(false, err_fd);
+    ck_assert_uint_gt(got_len, 900000);
+    ck_assert_ptr_null(strstr(got, "Traceback"));
+    ck_assert_ptr_nonnull(strstr(
+        got, "x\nddprun: 2 more lines on stderr after Ctrl-C, of 1 other "
+             "worker: in the log files\n"));
+    ck_assert_ptr_null(strstr(got, "not shown here"));
+    scratch_leave();
+}
+
 static void write_while_it_takes(int fd, int rank)
 {
     char line[40];
