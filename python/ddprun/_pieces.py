@@ -66,6 +66,9 @@ def pieces_of(name: str, x: Any) -> "list[tuple[Place, torch.Tensor]]":
     if not is_sharded(x) and x.dim() == 0:
         return [(Place(name, x.dtype, (1,), (1,), (0,)), x)]
     whole = tuple(x.shape)
+    if 0 in whole:  # no rank has elements of it, and all of them the same piece
+        nowhere = torch.empty(whole, dtype=x.dtype, device="cpu")
+        return [(Place(name, x.dtype, whole, whole, (0,) * len(whole)), nowhere)]
     return [
         (
             Place(name, local.dtype, tuple(local.shape), whole, offset),
@@ -91,7 +94,8 @@ class _Source(NamedTuple):
     def of(cls, name: str, holder: "dict[Any, Any]", key: Any) -> "_Source":
         x = holder[key]
         local = local_of(x)
-        if local is None or not local.is_contiguous() or not is_readable(local):
+        none = is_sharded(x) and 0 in x.shape
+        if local is None or none or not local.is_contiguous() or not is_readable(local):
             return cls(name, holder, key, x, None)
         return cls(name, holder, key, x, (local.shape, local.dtype))
 

@@ -126,7 +126,7 @@ def main() -> None:
         disk_every=int(os.environ.get("DISK_EVERY", 0)),
         overlap=bool(os.environ.get("OVERLAP")),
         copies=int(os.environ.get("COPIES", 2)),
-        extra={"averages": averages},
+        extra={"averages": averages, "none": ddprun.Piece(torch.empty(0, 2), (0, 2), (0, 0))},
     )
     where = "memory" if state.from_memory else "disk" if state.restored else "nothing"
     say("pid", os.getpid(), "rank", at.rank)
