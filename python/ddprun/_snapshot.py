@@ -353,7 +353,8 @@ class State:
         """
         if self._keeper is None:
             return
-        if self._folder is not None and self._on_disk != self.step:
+        # A rank may have had no memory for the last save: then all of them save again.
+        if self._folder is not None and _greatest(int(self._on_disk != self.step)):
             self.save(self.step, disk=True)
         call("ddp_keeper_wait", self._keeper)
         if self._folder is not None and self._on_disk != self.step:

@@ -176,6 +176,28 @@ dist.destroy_process_group()
     assert "leave overlap_with_ddp out" in text
 
 
+def test_flush_writes_on_all_ranks_what_one_could_not_save(ddprun: Start, tmp_path: Path) -> None:
+    (tmp_path / "flush.py").write_text(
+        """
+import torch, ddprun
+from ddprun import _snapshot
+state = ddprun.snapshot(torch.nn.Linear(4, 4), folder="ckpt")
+save = state._pieces.save
+def no_memory(*order):
+    save(*order)
+    raise ddprun.Error(_snapshot.NOMEM, "no memory")
+if ddprun.place().rank == 1:
+    state._pieces.save = no_memory
+state.save(1, disk=True)
+state._pieces.save = save
+state.flush()
+print("flushed", flush=True)
+"""
+    )
+    text = ddprun("--standalone", "--nproc_per_node=2", "flush.py").wait()
+    assert text.count("flushed") == 2 and len(list(tmp_path.glob("ckpt/step-*/shard-*"))) == 2
+
+
 GROUP = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
 
 
