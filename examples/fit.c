@@ -69,6 +69,8 @@ static int64_t resume(void)
     if (ddp_keeper_load_pieces(keeper, want, NULL, place, 2, &kept, &err) !=
         0) {
         check(err.code == DDP_ERR_NOINPUT); /* a fresh start */
+        if (kept.why[0] != '\0' && ddp_rank(d) == 0)
+            (void)fprintf(stderr, "no snapshot is whole: %s\n", kept.why);
         return 0;
     }
     check(ddp_kv_get_i64(&place[0], &epoch, &err) == 0);

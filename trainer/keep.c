@@ -83,8 +83,13 @@ static void tell_resumed(const struct keep *k,
 int keep_load(struct keep *k, struct train_place *at, struct ddp_error *err)
 {
     struct resume_found f = {0};
-    if (resume_load(&k->resume, at, &f, err) != 0)
+    if (resume_load(&k->resume, at, &f, err) != 0) {
+        if (err->code == DDP_ERR_NOINPUT && f.kept.why[0] != '\0')
+            progress_line(k->progress,
+                          "no snapshot is whole, and training begins anew: %s",
+                          f.kept.why);
         return -1;
+    }
     tell_resumed(k, at, &f);
     return 0;
 }

@@ -396,7 +396,8 @@ struct ddp_kept {
     bool foreign;      /* the instance is not that of `d` */
     bool memory;       /* all of it from memory, nothing from a disk */
     int rank;          /* a rank that held some of it */
-    char why[512];     /* which newer one was refused, and why; "": none */
+    char why[512];     /* which newer one was refused, and why; with NOINPUT,
+                        * what is missing of the newest; "": none */
 };
 
 /*
@@ -412,10 +413,11 @@ struct ddp_kept {
  * If this run has none, it is the newest of the run that owned the folder.
  *
  * Errors, on all ranks: NOINPUT (no rank has any: a fresh start, the buffers
- * are unchanged), CORRUPT (there are some, but none is whole), USAGE (it is of
- * another model), CONFIG (a newer libddp wrote one), PROTO (a rank offers
- * snapshots that it does not have), IO, NOMEM, and the errors of the
- * collectives.
+ * are unchanged; or only such as ranks may have died in, in the first save of a
+ * round: `info->why` says what is missing, and the program should say it),
+ * CORRUPT (there are others, but none is whole), USAGE (it is of another
+ * model), CONFIG (a newer libddp wrote one), PROTO (a rank offers snapshots
+ * that it does not have), IO, NOMEM, and the errors of the collectives.
  */
 DDP_API int ddp_keeper_load(struct ddp_keeper *k,
                             const struct ddp_tensor *tensors,

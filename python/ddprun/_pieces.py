@@ -309,15 +309,21 @@ class _Fetched:
         return room.wanted[i]
 
 
-def _fetch(keeper: int, rooms: "dict[str, _Room]") -> Optional[_Fetched]:
-    """None: there is nothing."""
+class Nothing(Exception):
+    """There is no snapshot. Or no save is whole, and none ever was, as far as can be
+    told: then the text says what is missing."""
+
+
+def _fetch(keeper: int, rooms: "dict[str, _Room]") -> _Fetched:
+    """After a first time perhaps an older one than before, whose structure it has then.
+    Error: Nothing, on all ranks."""
     fetched = _Fetched(rooms)
     want = WantFn(fetched.want)
     try:
         call("ddp_keeper_load_pieces", keeper, want, None, None, 0, ctypes.byref(fetched.kept))
     except Error as e:
         if e.code == NOINPUT:
-            return None
+            raise Nothing(fetched.kept.why.decode(errors="replace")) from e
         raise
     if fetched.error is not None:
         raise fetched.error
@@ -576,30 +582,21 @@ class Pieces:
         rows = self._table.of(self._places, tensors.values())
         call("ddp_keeper_save_pieces", keeper, step, rows, len(rows), None, 0, disk)
 
-    def load(self, keeper: int, prepare: Optional[Prepare]) -> Optional[Found]:
-        """None: there is nothing. Error: it is of another program."""
+    def load(self, keeper: int, prepare: Optional[Prepare]) -> Found:
+        """Error: Nothing; it is of another program."""
+        # The structure alone is there on each node, so also of a save whose shards are not.
         fetched = _fetch(keeper, {})
-        if fetched is None:
-            return None
         for _ in range(OTHERS_MAX):
             plan = _Plan(fetched, self._parts)
             if prepare is not None:
                 rooms = plan.rooms_of_values()
-                fetched = _fetch_again(keeper, rooms)
+                fetched = _fetch(keeper, rooms)
                 if fetched.snapshot() != plan.snapshot:
                     continue
                 prepare(plan.step, plan.extra_from(rooms))
                 plan = _Plan(fetched, self._parts)
             rooms = plan.rooms(self._extra)
-            fetched = _fetch_again(keeper, rooms)
+            fetched = _fetch(keeper, rooms)
             if fetched.snapshot() == plan.snapshot:
                 return plan.found(fetched.kept, rooms)
         raise Error(CORRUPT, f"the {OTHERS_MAX} newest snapshots are damaged")
-
-
-def _fetch_again(keeper: int, rooms: "dict[str, _Room]") -> _Fetched:
-    """Perhaps an older one than before, whose structure it has then."""
-    fetched = _fetch(keeper, rooms)
-    if fetched is None:
-        raise Error(CORRUPT, "the snapshot went away while it was loaded")
-    return fetched

@@ -36,7 +36,7 @@ import torch
 from . import _parts, _rng
 from ._job import comm, handle, place
 from ._libddp import EARLIER, IO, NOMEM, Error, KeeperConf, call, lib, usage
-from ._pieces import Pieces
+from ._pieces import Nothing, Pieces
 from ._sampler import StatefulSampler
 from ._shards import locals_of
 from ._structure import Prepare, compact, pages
@@ -69,7 +69,8 @@ class State:
     step: of the snapshot that was loaded, or of the last save; 0 at first.
     restored: whether there was a snapshot.
     from_memory: it came from memory, not from a disk.
-    why: which newer snapshot was refused, and why; "" if none was.
+    why: which newer snapshot was refused, and why; or what is missing, if there is one
+        that is not whole and the job begins anew; "" if neither is so.
     unsaved: why the last save to disk failed; "" if it did not.
     extra, per_rank: the dicts that were given; saved with each save.
     """
@@ -205,8 +206,12 @@ class State:
 
     def _load(self, prepare: Optional[Prepare]) -> None:
         assert self._keeper is not None
-        found = self._pieces.load(self._keeper, prepare)
-        if found is None:
+        try:
+            found = self._pieces.load(self._keeper, prepare)
+        except Nothing as e:
+            self.why = str(e)
+            if self.why and place().rank == 0:  # all ranks know it
+                warnings.warn(f"no snapshot is whole, the job begins anew: {self.why}", RuntimeWarning, stacklevel=3)
             return
         for name, part in self._parts.items():
             _parts.load(name, part, found.parts[name])

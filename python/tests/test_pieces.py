@@ -15,7 +15,7 @@ from torch import nn
 
 import ddprun
 from ddprun import _libddp, _parts, _pieces
-from ddprun._pieces import Pieces
+from ddprun._pieces import Nothing, Pieces
 from ddprun._shards import Span, parts_of
 from ddprun._structure import as_tensor, compact
 from ddprun._tree import Writer
@@ -27,6 +27,7 @@ class Keeper:
     def __init__(self) -> None:
         self.step = -1
         self.tensors: dict[str, torch.Tensor] = {}
+        self.lost = ""  # of this tensor there is no image
         self.struck: dict[str, torch.Tensor] = {}  # of a snapshot that proves damaged when it is read
 
     def call(self, name: str, keeper: Any, *arguments: Any) -> None:
@@ -50,8 +51,12 @@ class Keeper:
         kept._obj.step = self.step
         for name, t in self.struck.items():
             self.wanted(fn, ctx, name, t)
+        wanted = {name: self.wanted(fn, ctx, name, t) for name, t in self.tensors.items()}
+        if wanted.get(self.lost):
+            kept._obj.why = f"there is no image of {self.lost}".encode()
+            raise ddprun.Error(_libddp.NOINPUT, "only one that was not finished")
         for name, t in self.tensors.items():
-            for want in self.wanted(fn, ctx, name, t):
+            for want in wanted[name]:
                 self.memory(want, t.dtype).copy_(self.box(t, want))
 
     def wanted(self, fn: Any, ctx: Any, name: str, t: torch.Tensor) -> "list[Any]":
@@ -371,6 +376,42 @@ def test_the_newest_that_is_whole_is_taken_with_its_own_structure(keeper: Keeper
     keeper.ddp_keeper_load_pieces = damaged  # type: ignore[method-assign]
     rank = form(*network(0), at=0)
     assert load(rank).kept.step == 1 and rank._extra == {"at": 1} and loads == [2, 2, 1]
+
+
+def test_a_first_save_that_ranks_died_in_is_a_fresh_start(keeper: Keeper) -> None:
+    """Its structure is there: each node has that."""
+    with pytest.raises(Nothing, match="^$"):
+        form(w=torch.rand(3)).load(0, None)
+    save(keeper, 1, form(w=rows_of(torch.rand(4), 0, 2)))
+    keeper.lost = "extra.w"
+    rank = form(w=rows_of(torch.zeros(4), 1, 2))
+    with pytest.raises(Nothing, match="^there is no image of extra.w$"):
+        rank.load(0, None)
+    assert torch.equal(rank._extra["w"].tensor, torch.zeros(2))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_a_sharded_tensor_without_elements_comes_back(
+    keeper: Keeper, in_a_world: Any, shape: "tuple[int, ...]"
+) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    def program(rank: int, world: int) -> Pieces:
+        in_a_world(rank, world)
+        model = nn.Linear(2, 3)
+        mesh = init_device_mesh("cpu", (world,))
+        model.none = nn.Parameter(distribute_tensor(torch.empty(shape), mesh, [Shard(0)]))
+        return form(model, by_hand=rows_of(torch.empty(shape), rank, world), span=Span(torch.empty(4), shape, 0, 0))
+
+    ranks = [program(r, 2) for r in range(2)]
+    save(keeper, 1, *ranks)
+    places = [[place for place in rank._places if 0 in place.whole] for rank in ranks]
+    assert len(places[0]) == 3 and places[0] == places[1]
+    before = ranks[0]._layout
+    save(keeper, 2, *ranks)
+    assert ranks[0]._layout is before
+    assert load(program(0, 3)).kept.step == 2
 
 
 # -- what has its own way to shard ---------------------------------------------

@@ -63,6 +63,21 @@ def test_a_killed_worker_costs_a_step_and_no_bit(
     assert losses(text) == losses(whole)
 
 
+@pytest.mark.parametrize("shard", [1, 2])
+def test_a_first_snapshot_that_is_not_whole_is_told_and_the_job_begins_anew(
+    ddprun: Start, tmp_path: Path, shard: int
+) -> None:
+    """One of the two has the structure. A job that was killed in its first save to the
+    disk leaves the same."""
+    run(ddprun, "fsdp", 2, 4, "ckpt")
+    (left,) = tmp_path.glob(f"ckpt/step-*/shard-{shard:05}-of-00002.safetensors")
+    left.unlink()
+    text = run(ddprun, "fsdp", 2, 5, "ckpt")
+    assert begun(text)[0][:2] == (0, "nothing") and "step 5 rank 0" in text
+    told = re.findall(r"no snapshot is whole, the job begins anew: (.*)", text)
+    assert len(told) == 1 and told[0].startswith("step 4: ") and f"no image of rank {shard - 1}" in told[0]
+
+
 @pytest.mark.parametrize("copies", [2, 1])
 def test_a_lost_node_costs_what_no_other_node_has(ddprun: Start, copies: int) -> None:
     """With a copy on the next node two steps, else those since the last on disk. A

@@ -105,8 +105,6 @@ static void note_base(const struct keeper_plan *p)
         any |= c[i].offer.memory && !c[i].struck;
     memcpy(label.instance, p->fence.instance, sizeof(p->fence.instance));
     memcpy(file.who, p->fence.instance, SNAPSHOT_DIR_WHO);
-    k->pieces.base = (struct commit_label){.there = 0};
-    k->pieces.loaded.step = -1;
     if (any)
         k->pieces.base = keeper_commit_label(k, &label);
     if (!is_in_memory(p))
@@ -163,7 +161,8 @@ static bool same_round(const struct image_copy *a, const struct image_copy *b)
 
 /* Whether a save that is not whole never was, as far as can be told: nothing of
  * it is damaged, and it is the only one of its round. A later one leaves the
- * save before where it is. */
+ * save before where it is. Files of the only one that somebody removed look the
+ * same: so the program is told what is missing (ddp_kept). */
 static bool is_unfinished(const struct keeper_images *all, size_t i)
 {
     size_t n = keeper_images_of_save(all, i);
@@ -209,6 +208,10 @@ int keeper_gather(struct ddp_keeper *k,
 {
     struct keeper_images all;
     struct ddp_err why = {.text = ""};
+    /* A load before, which wanted less, may have found a save whole that is
+     * not. */
+    k->pieces.base = (struct commit_label){.there = 0};
+    k->pieces.loaded.step = -1;
     int rc = keeper_images_find(&all, k, err);
     if (rc == 0 && all.n == 0)
         rc = ddp_err_set(err, DDP_E_NOINPUT, "there is no snapshot%s%.200s",

@@ -18,6 +18,7 @@
 #include "tests/lib/rt_savers.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/keeper/keeper.h"
 #include "worker_rt/rt.h"
 
 #define STEPS 6
@@ -76,14 +77,39 @@ TEST(test_pieces_outlive_rounds_that_end_in_their_first_save)
     }
 }
 
+/* Rank 0's shard alone. */
+static bool want_one(void *ctx,
+                     const struct ddp_tensor *whole,
+                     size_t i,
+                     struct ddp_piece *want)
+{
+    if (i > 0 || strcmp(whole->name, "shard") != 0)
+        return false;
+    want->local.shape[0] = ROWS;
+    want->local.data = ctx;
+    return true;
+}
+
+/* As in Python, whose first load is of what each node has: some of the save is
+ * there, all of it is not. Then nothing is kept for its sake. */
 static int load_all(int rank, void *arg)
 {
     static float all[RANKS * ROWS * COLS];
+    const struct story *s = arg;
     const struct ddp_tensor t = {
         "shard", DDP_F32, 2, {RANKS * ROWS, COLS}, all};
+    struct ddp_kept kept = {.size = sizeof(kept)};
     struct rank *r = rank_start(arg, rank);
-    rank_refused(r, ddp_keeper_load(r->k, &t, 1, NULL, 0, NULL, &r->e),
+    if (s->folder == NULL) {
+        RT_OK(ddp_keeper_load_pieces(r->k, want_one, all, NULL, 0, NULL, &r->e),
+              r->e);
+        RT_CHECK(r->k->pieces.base.there == 1);
+    }
+    rank_refused(r, ddp_keeper_load(r->k, &t, 1, NULL, 0, &kept, &r->e),
                  DDP_ERR_NOINPUT, "only one that was not finished: ");
+    RT_CHECK(strstr(kept.why, "step 1: ") == kept.why);
+    RT_CHECK(strstr(kept.why, "there is no image of rank ") != NULL);
+    RT_CHECK(r->k->pieces.base.there == 0 && r->k->pieces.loaded.step == -1);
     rank_stop(r);
     return 0;
 }
