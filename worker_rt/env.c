@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "worker_rt/rt.h"
@@ -91,12 +92,24 @@ static bool is_id(const char *text)
            strspn(text, "0123456789abcdef") == RNG_ID_LEN;
 }
 
+/* Where no instance tells the launches of a job apart, their saves must have
+ * different numbers, or a step of which each wrote some ranks' files would pass
+ * for one. The ranks agree about the number (commit). */
+static int64_t first_save(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail */
+    return now.tv_sec * MONO_S + now.tv_nsec / 1000;
+}
+
 static int read_instance(struct ddp *d, struct ddp_err *err)
 {
     const char *text = getenv("DDP_INSTANCE");
     memset(d->instance, '0', RNG_ID_LEN);
-    if (text == NULL)
+    if (text == NULL) {
+        d->saves = first_save();
         return 0;
+    }
     if (!is_id(text))
         return ddp_err_set(err, DDP_E_USAGE, /* messages: ok, it is 32 */
                            "DDP_INSTANCE=%.64s: must be %d hexadecimal "

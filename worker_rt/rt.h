@@ -51,7 +51,8 @@ struct ddp {
     int progress_fd;             /* -1: the launcher does not listen */
     int memory_fd;               /* the launcher's, for snapshots; -1: none */
     bool memory_used;            /* by a keeper */
-    int64_t saves;               /* in pieces, so far; the same on all ranks */
+    int64_t saves;               /* the number of the last; the same on all
+                                  * ranks as soon as there is one */
     struct fork_watch forks[2];  /* no child keeps the store and that open */
     struct stop_page *stop_page; /* NULL: only signals ask it to stop */
     bool stop_page_stays;        /* mapped, for a handler of signals */

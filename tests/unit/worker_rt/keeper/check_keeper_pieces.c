@@ -135,6 +135,52 @@ TEST_LOOP(test_pieces_of_a_first_save_that_ends_are_a_fresh_start, 0, 2)
     }
 }
 
+/* Under torchrun. */
+static int save_without_instance(int rank, void *arg)
+{
+    RT_CHECK(unsetenv("DDP_INSTANCE") == 0);
+    return rank_train(rank, arg);
+}
+
+/* 0: it is loaded. */
+static int load_without_instance(int rank, void *arg)
+{
+    static float all[RANKS * ROWS * COLS];
+    const struct ddp_tensor t = {
+        "shard", DDP_F32, 2, {RANKS * ROWS, COLS}, all};
+    RT_CHECK(unsetenv("DDP_INSTANCE") == 0);
+    struct rank *r = rank_start(arg, rank);
+    int rc = ddp_keeper_load(r->k, &t, 1, NULL, 0, NULL, &r->e);
+    if (r->d->restart_count == 0)
+        RT_OK(rc, r->e);
+    else
+        rank_refused(r, rc, DDP_ERR_CORRUPT, "there is no image of rank 1");
+    rank_stop(r);
+    return 0;
+}
+
+#define FOLDER_1 "s/step-000000000001.r1.00000000/"
+#define SHARD_2  FOLDER_1 "shard-00002-of-00004.safetensors"
+
+/* Two launches write the same step into one folder, and the second one dies in
+ * it: as each of them begins with round 1, the numbers of their saves tell the
+ * files apart. */
+TEST(test_pieces_of_two_launches_are_no_state)
+{
+    const struct story s = {
+        .first = 1, .last = 1, .disk_every = 1, .folder = "s"};
+    with_memory(false);
+    pieces_run(save_without_instance, &s, 1);
+    pieces_run(load_without_instance, &s, 2);
+    ck_assert_int_eq(rename(SHARD_2, "before"), 0);
+    pieces_run(save_without_instance, &s, 1);
+    pieces_run(load_without_instance, &s, 2);
+    ck_assert_int_eq(rename("before", SHARD_2), 0);
+    ck_assert_int_eq(setenv("TORCHELASTIC_RESTART_COUNT", "1", 1), 0);
+    pieces_run(load_without_instance, &s, 2);
+    ck_assert_int_eq(unsetenv("TORCHELASTIC_RESTART_COUNT"), 0);
+}
+
 /* What all ranks have is stored once by each node, what one has by it. */
 TEST(test_pieces_that_are_equal_are_stored_once_on_a_node)
 {
