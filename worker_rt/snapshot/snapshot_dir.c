@@ -31,7 +31,7 @@
 #define OWNER     "owner"
 #define MARK      "mark"
 #define MARK_LEN  (sizeof(MARK ATOMIC_FILE_MARK) - 1)
-#define FILES_MAX ((size_t)65536) /* of a folder; more is no folder of ours */
+#define FILES_MAX ((size_t)65536) /* in a list; more steps are none of ours */
 #define STEP_MAX  INT64_C(999999999999999999)
 
 _Static_assert((FILES_MAX & (FILES_MAX - 1)) == 0, "see make_room");
@@ -292,9 +292,9 @@ static int by_worth(const void *a, const void *b)
 struct listing {
     const struct snapshot_dir *s;
     const struct owners *owners;
-    bool steps; /* folders as they are, not the files in them */
     struct snapshot_file *files;
     size_t n, cap;
+    bool full; /* there are more */
 };
 
 /* For one more. */
@@ -302,7 +302,8 @@ static int make_room(struct listing *l, struct ddp_err *err)
 {
     if (l->n < l->cap)
         return 0;
-    if (l->n == FILES_MAX)
+    l->full = l->n == FILES_MAX;
+    if (l->full)
         return ddp_err_set(err, DDP_E_IO, /* messages: ok, 65536 */
                            "the folder has more than %zu snapshots: remove old "
                            "ones",
@@ -354,7 +355,8 @@ static int read_parts(struct listing *l,
     return rc;
 }
 
-static int read_folder(struct listing *l, struct ddp_err *err)
+/* Steps: folders as they are, and files of whole states. */
+static int read_steps(struct listing *l, struct ddp_err *err)
 {
     int rc = 0;
     const struct dirent *e;
@@ -362,39 +364,58 @@ static int read_folder(struct listing *l, struct ddp_err *err)
     DIR *list = open_list(l->s, ".");
     if (list == NULL)
         return ddp_err_sys(err, DDP_E_IO, "cannot list the snapshots");
-    while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL) {
-        if (!read_name(e->d_name, &file))
-            continue;
-        if (file.world == IS_FOLDER && !l->steps)
-            rc = read_parts(l, &file, err);
-        else
+    while (rc == 0 && (e = next_entry(list, &rc, err)) != NULL)
+        if (read_name(e->d_name, &file))
             rc = add(l, &file, err);
-    }
     (void)closedir(list);
     return rc;
 }
 
-/* Lists the files, or the steps, and the owners by which they are sorted. */
-static int list_files(const struct snapshot_dir *s,
-                      bool steps,
+/* The files of these steps, the best first. What FILES_MAX leaves out is worth
+ * less than all that is listed. */
+static int read_files(struct listing *l,
+                      const struct snapshot_file *steps,
+                      size_t n,
+                      struct ddp_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        size_t before = l->n;
+        rc = steps[i].world == IS_FOLDER ? read_parts(l, &steps[i], err)
+                                         : add(l, &steps[i], err);
+        if (rc == 0 || !l->full || before == 0)
+            continue;
+        l->n = before; /* no step in part */
+        return 0;
+    }
+    return rc;
+}
+
+static void end_list(struct listing *l, int rc)
+{
+    if (rc != 0) {
+        free(l->files);
+        l->files = NULL;
+    } else if (l->n > 0) {
+        qsort(l->files, l->n, sizeof(*l->files), by_worth);
+    }
+    ddp_assert(rc != 0 || (l->n == 0) == (l->files == NULL));
+}
+
+/* Lists the steps, and the owners by which they are sorted. */
+static int list_steps(const struct snapshot_dir *s,
                       struct owners *o,
-                      struct snapshot_file **files,
+                      struct snapshot_file **steps,
                       size_t *n,
                       struct ddp_err *err)
 {
-    struct listing l = {.s = s, .owners = o, .steps = steps};
+    struct listing l = {.s = s, .owners = o};
     int rc = read_owners(s, o, err);
     if (rc == 0)
-        rc = read_folder(&l, err);
-    if (rc != 0) {
-        free(l.files);
-        l.files = NULL;
-    } else if (l.n > 0) {
-        qsort(l.files, l.n, sizeof(*l.files), by_worth);
-    }
-    *files = l.files;
+        rc = read_steps(&l, err);
+    end_list(&l, rc);
+    *steps = l.files;
     *n = l.n;
-    ddp_assert(rc != 0 || (*n == 0) == (*files == NULL));
     return rc;
 }
 
@@ -404,7 +425,17 @@ int snapshot_dir_list(const struct snapshot_dir *s,
                       struct ddp_err *err)
 {
     struct owners o;
-    return list_files(s, false, &o, files, n, err);
+    struct snapshot_file *steps;
+    struct listing l = {.s = s, .owners = &o};
+    size_t nsteps;
+    int rc = list_steps(s, &o, &steps, &nsteps, err);
+    if (rc == 0)
+        rc = read_files(&l, steps, nsteps, err);
+    free(steps);
+    end_list(&l, rc);
+    *files = l.files;
+    *n = l.n;
+    return rc;
 }
 
 static long long newest_step(const struct snapshot_file *files, size_t n)
@@ -460,7 +491,7 @@ int snapshot_dir_own(const struct snapshot_dir *s,
     struct owners o;
     struct snapshot_file *files;
     size_t n;
-    if (list_files(s, true, &o, &files, &n, err) != 0)
+    if (list_steps(s, &o, &files, &n, err) != 0)
         return -1;
     bool mine = o.n > 0 && strcmp(o.ids[0], s->instance) == 0;
     long long newest = newest_step(files, n);
@@ -611,7 +642,7 @@ void snapshot_dir_prune(const struct snapshot_dir *s,
     struct snapshot_file *files;
     size_t n, i = 0;
     ddp_assert(keep > 0);
-    if (list_files(s, true, &o, &files, &n, &ignored) == 0)
+    if (list_steps(s, &o, &files, &n, &ignored) == 0)
         while (i < n && (files[i].step != whole->step ||
                          files[i].round != whole->round ||
                          strcmp(files[i].who, whole->who) != 0))

@@ -71,7 +71,8 @@ void snapshot_dir_close(struct snapshot_dir *s);
  * load first: those of this instance, then of the owner, of the owners before,
  * and others; in each the newest first, by round and step. Where no launcher
  * gave an instance (zeros) rounds of different runs look alike, and the step
- * alone counts. The caller frees `files`. IO, NOMEM.
+ * alone counts. Of more than 65536 files the newest steps are listed, as far as
+ * they fit. The caller frees `files`. IO, NOMEM.
  */
 int snapshot_dir_list(const struct snapshot_dir *s,
                       struct snapshot_file **files,

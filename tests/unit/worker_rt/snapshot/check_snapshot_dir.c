@@ -344,6 +344,36 @@ TEST(test_snapshot_dir_list_of_too_many_is_refused)
     free(files);
 }
 
+#define PARTS 22000 /* ranks of a large job */
+
+/* What may be saved may be loaded: the newest steps, as whole as they are. */
+TEST(test_snapshot_dir_list_of_large_steps_has_the_newest)
+{
+    struct ddp_err err;
+    struct snapshot_file *files;
+    size_t n;
+    char name[SNAPSHOT_DIR_NAME_MAX], part[SNAPSHOT_DIR_NAME_MAX];
+    for (int64_t step = 1; step <= 3; step++) {
+        step_name(step, name);
+        ck_assert_int_eq(mkdirat(dir.fd, name, 0700), 0);
+        int at = openat(dir.fd, name, O_RDONLY | O_DIRECTORY);
+        int fd = openat(at, "file", O_WRONLY | O_CREAT, 0600);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(close(fd), 0);
+        for (int i = 1; i <= PARTS; i++) { /* a link is cheaper than a file */
+            (void)snprintf(part, sizeof(part), "shard-%05d-of-%05d.safetensors",
+                           i, PARTS); /* fits */
+            ck_assert_int_eq(linkat(at, "file", at, part, 0), 0);
+        }
+        ck_assert_int_eq(close(at), 0);
+    }
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
+    ck_assert_uint_eq(n, 2 * PARTS);
+    for (size_t i = 0; i < n; i++)
+        ck_assert_int_eq(files[i].step, i < PARTS ? 3 : 2);
+    free(files);
+}
+
 /* -- pieces ---------------------------------------------------------------- */
 
 #define RANKS 3
