@@ -75,8 +75,10 @@ enum commit_verdict commit_hear(struct commit *c,
         c->whole = c->last;
     if (all->sealed == 1 && c->last.number == c->compared)
         c->trusted = c->last;
-    if (all->written == 1)
+    if (all->written == 1) {
         c->on_disk = c->for_disk;
+        c->on_disk_save = c->for_disk_save;
+    }
     hear_of_mirrors(c, all);
     check(c);
     if (all->ready != 1)

@@ -87,7 +87,8 @@ struct commit {
     bool alone;       /* some pieces are on one node only: they are sent */
     int64_t for_disk; /* the step of the last one for the disk; -1: none .. */
     int64_t for_disk_save; /* .. and its number */
-    int64_t on_disk;       /* the newest step that all wrote; -1: none */
+    int64_t on_disk;       /* the newest step that all wrote; -1: none .. */
+    int64_t on_disk_save;  /* .. and its number */
 };
 
 enum commit_verdict {

@@ -130,6 +130,7 @@ struct ddp_keeper {
         int64_t save;  /* its number: struct slot_label */
         uint64_t mark; /* of what it rests on: worker_rt/proof */
         bool to_disk;
+        bool again; /* .. where that step is whole already */
     } slot[MEM_SLOTS_MAX];
     int sealing;      /* -1: nothing to seal */
     int writing;      /* -1: nothing to write */

@@ -19,9 +19,10 @@
 /* -- images ---------------------------------------------------------------- */
 
 /* An image, as the label or the name of one says that a rank holds. It travels:
- * 64-bit members only. */
+ * no gaps. */
 struct image_offer {
-    int64_t memory; /* 1: it lies in memory; 0: it is a file */
+    int32_t memory; /* 1: it lies in memory; 0: it is a file */
+    int32_t before; /* 1: a file of a save before of that step */
     int64_t round;
     int64_t step;
     int64_t save;  /* see slot_label */

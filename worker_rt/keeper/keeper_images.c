@@ -45,8 +45,11 @@ static int offer_file(const struct ddp_keeper *k,
 {
     struct snapshot_opened file;
     struct snapshot_header h;
-    *o = (struct image_offer){
-        .round = f->round, .step = f->step, .rank = f->rank, .world = f->world};
+    *o = (struct image_offer){.round = f->round,
+                              .step = f->step,
+                              .rank = f->rank,
+                              .world = f->world,
+                              .before = f->before};
     memcpy(o->who, f->who, sizeof(o->who));
     int rc = snapshot_open(&file, k->dir.fd, f->name, err);
     if (rc == 0) { /* what its name does not say */
@@ -91,8 +94,9 @@ static bool makes_sense(const struct image_offer *o)
            strchr("0123456789abcdef", o->who[digits]) != NULL)
         digits++;
     return digits == sizeof(o->who) && (o->memory == 0 || o->memory == 1) &&
-           o->round >= 0 && o->step >= 0 && o->save >= 0 && o->len >= 0 &&
-           o->world >= 0 && o->world <= INT32_MAX && o->rank >= 0 &&
+           (o->before == 0 || o->before == 1) && o->round >= 0 &&
+           o->step >= 0 && o->save >= 0 && o->len >= 0 && o->world >= 0 &&
+           o->world <= INT32_MAX && o->rank >= 0 &&
            (o->rank < o->world || (o->rank == 0 && o->world == 0));
 }
 
@@ -255,7 +259,8 @@ static struct snapshot_file file_of(const struct image_offer *o)
     struct snapshot_file f = {.round = o->round,
                               .step = o->step,
                               .rank = (int)o->rank,
-                              .world = (int)o->world};
+                              .world = (int)o->world,
+                              .before = o->before == 1};
     memcpy(f.who, o->who, SNAPSHOT_DIR_WHO);
     snapshot_dir_file_name(&f);
     return f;

@@ -173,6 +173,18 @@ void keeper_free_slot(struct keeper_slot *slot)
     slot->from = NULL;
 }
 
+/* Whether that step of this round is whole in the folder: what was saved last,
+ * or, without an instance, what was loaded. The same on all ranks. */
+static bool is_written(const struct ddp_keeper *k, int64_t step)
+{
+    const struct commit *c = &k->pieces.commit;
+    const struct snapshot_file *f = &k->pieces.loaded;
+    if (c->for_disk >= 0)
+        return c->on_disk == step && c->on_disk_save == c->for_disk_save;
+    return f->step == step && f->round == k->d->fence &&
+           strncmp(f->who, k->d->instance, SNAPSHOT_DIR_WHO) == 0;
+}
+
 /*
  * Under the lock, which is open during the copy. Waits, if it goes to the disk
  * too, for the last file: so at most one image is sealed and one is written,
@@ -197,6 +209,7 @@ static int hand_over(struct ddp_keeper *k,
     slot->step = step;
     slot->save = k->pieces.commit.save;
     slot->to_disk = disk;
+    slot->again = disk && is_written(k, step);
     (void)pthread_mutex_unlock(&k->lock);
     /* No thread knows of this slot yet. */
     slot->mark = proof_mark(&k->d->proof);

@@ -208,7 +208,7 @@ static void write_slot(struct ddp_keeper *k)
     const struct keeper_slot *slot = &k->slot[i];
     (void)pthread_mutex_unlock(&k->lock);
     int rc = snapshot_dir_put(&k->dir, slot->step, k->d->rank, k->d->world,
-                              mem_slots_image(keeper_slots(k), i),
+                              slot->again, mem_slots_image(keeper_slots(k), i),
                               (size_t)image_len(&slot->image), &k->quit, &why);
     (void)pthread_mutex_lock(&k->lock);
     if (rc != 0) {

@@ -39,7 +39,8 @@ _Static_assert((FILES_MAX & (FILES_MAX - 1)) == 0, "see make_room");
 /* -- names ----------------------------------------------------------------- */
 
 #define SUFFIX    ".safetensors"
-#define IS_FOLDER (-1) /* `world` of the folder of a step, in here only */
+#define BEFORE    ".prev" /* behind that */
+#define IS_FOLDER (-1)    /* `world` of the folder of a step, in here only */
 
 /* 18 digits of a step and of a round, 10 of a rank: it fits. */
 static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
@@ -53,11 +54,13 @@ static void name_of(char name[SNAPSHOT_DIR_NAME_MAX],
                    (long long)step, (long long)round, who, suffix);
 }
 
-static void part_name(char name[SNAPSHOT_DIR_NAME_MAX], int rank, int world)
+static void
+part_name(char name[SNAPSHOT_DIR_NAME_MAX], int rank, int world, bool before)
 {
     ddp_assert(rank >= 0 && rank < world);
-    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX, "shard-%05d-of-%05d" SUFFIX,
-                   rank + 1, world);
+    (void)snprintf(name, SNAPSHOT_DIR_NAME_MAX,
+                   "shard-%05d-of-%05d" SUFFIX "%s", rank + 1, world,
+                   before ? BEFORE : "");
 }
 
 /* Only what name_of would have made: a file, or the folder of a step. */
@@ -91,8 +94,8 @@ void snapshot_dir_file_name(struct snapshot_file *f)
         return;
     }
     name_of(folder, f->step, f->round, f->who, "");
-    part_name(part, f->rank, f->world);
-    (void)snprintf(f->name, sizeof(f->name), "%.54s/%.40s", folder, part);
+    part_name(part, f->rank, f->world, f->before);
+    (void)snprintf(f->name, sizeof(f->name), "%.54s/%.45s", folder, part);
 }
 
 /* The same of a file in the folder `of`; only what part_name would have made.
@@ -106,10 +109,13 @@ static bool read_part_name(const char *name,
     if (sscanf(name, "shard-%9d-of-%9d", &nth, &world) != 2 || nth < 1 ||
         nth > world)
         return false;
-    part_name(again, nth - 1, world);
+    *f = *of;
+    part_name(again, nth - 1, world, false);
+    f->before = strlen(name) > strlen(again);
+    if (f->before)
+        part_name(again, nth - 1, world, true);
     if (strcmp(again, name) != 0)
         return false;
-    *f = *of;
     f->rank = nth - 1;
     f->world = world;
     snapshot_dir_file_name(f);
@@ -581,12 +587,14 @@ int snapshot_dir_put(const struct snapshot_dir *s,
                      int64_t step,
                      int rank,
                      int world,
+                     bool keep_before,
                      const uint8_t *data,
                      size_t len,
                      const atomic_bool *stop,
                      struct ddp_err *err)
 {
     char folder[SNAPSHOT_DIR_NAME_MAX], name[SNAPSHOT_DIR_NAME_MAX];
+    char before[SNAPSHOT_DIR_NAME_MAX];
     ddp_assert(s->fd >= 0);
     if (step < 0 || step > STEP_MAX)
         return ddp_err_set(err, DDP_E_USAGE,
@@ -595,9 +603,15 @@ int snapshot_dir_put(const struct snapshot_dir *s,
     if (check_owner(s, err) != 0)
         return -1;
     name_of(folder, step, s->round, s->instance, "");
-    part_name(name, rank, world);
+    part_name(name, rank, world, false);
+    part_name(before, rank, world, true);
     int fd = open_step(s, folder, err);
-    int rc = fd < 0 ? -1 : atomic_file_put(fd, name, data, len, stop, err);
+    int rc = fd < 0 ? -1 : 0;
+    if (rc == 0 && keep_before && renameat(fd, name, fd, before) != 0 &&
+        errno != ENOENT)
+        rc = ddp_err_sys(err, DDP_E_IO, "cannot keep the file of before");
+    if (rc == 0)
+        rc = atomic_file_put(fd, name, data, len, stop, err);
     if (fd >= 0)
         (void)close(fd); /* atomic_file_put has synced it */
     if (rc == 0)

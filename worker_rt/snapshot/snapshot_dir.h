@@ -6,8 +6,9 @@
  *
  * The names have the step, the round and the first digits of the instance that
  * wrote it, so that no writer replaces what another round has written, and the
- * rank, here 2, since other programs count such files from 1. Before there were
- * files of each rank, a step was a file with the whole state,
+ * rank, here 2, since other programs count such files from 1. Is a step saved
+ * twice, what was whole stays beside it as *.safetensors.prev. Before there
+ * were files of each rank, a step was a file with the whole state,
  * step-000000001200.r3.0f1e2d3c.safetensors; these are listed, too, and removed
  * when their turn comes. The file `owner` names the instance that the folder
  * belongs to, and below it the owners before. Files of these are loaded until
@@ -28,7 +29,7 @@
 
 #define SNAPSHOT_DIR_OWNERS   8 /* that are remembered */
 #define SNAPSHOT_DIR_WHO      8 /* digits of an instance in a name */
-#define SNAPSHOT_DIR_NAME_MAX 96
+#define SNAPSHOT_DIR_NAME_MAX 104
 #define SNAPSHOT_MARK_MAX     96 /* bytes of a mark's name with its NUL */
 
 /* Is not changed once it is open: one thread may write while another lists. */
@@ -49,8 +50,9 @@ struct snapshot_file {
     bool by_step; /* .. and whether its rounds say nothing in it */
     int64_t round;
     int64_t step;
-    int rank;  /* whose pieces they are .. */
-    int world; /* .. of how many ranks; 0: it is the whole state */
+    int rank;    /* whose pieces they are .. */
+    int world;   /* .. of how many ranks; 0: it is the whole state */
+    bool before; /* of a save before of the same step: see snapshot_dir_put */
 };
 
 /*
@@ -98,7 +100,10 @@ int snapshot_dir_own(const struct snapshot_dir *s,
 
 /*
  * Writes what rank `rank` of `world` has of a step, into the folder of the
- * step, which is made if it is not there. Removes nothing. If the folder of
+ * step, which is made if it is not there. Removes nothing; with `keep_before`
+ * not even the file that this rank has written of that step before, since all
+ * ranks' files of then are whole together, and those of now not yet: its name
+ * ends with .prev from now on. If the folder of
  * snapshots was removed meanwhile, it is made again. When it returns 0 the file
  * survives a power cut. CONFLICT: another instance has taken the folder over.
  * IO, NOMEM, ABORTED (`stop` became true).
@@ -107,6 +112,7 @@ int snapshot_dir_put(const struct snapshot_dir *s,
                      int64_t step,
                      int rank,
                      int world,
+                     bool keep_before,
                      const uint8_t *data,
                      size_t len,
                      const atomic_bool *stop,

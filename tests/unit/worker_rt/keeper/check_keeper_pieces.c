@@ -159,6 +159,22 @@ static int load_without_instance(int rank, void *arg)
     return 0;
 }
 
+/* It saves the step that it has loaded. */
+static int go_on_without_instance(int rank, void *arg)
+{
+    static float all[RANKS * ROWS * COLS];
+    const struct ddp_tensor t = {
+        "shard", DDP_F32, 2, {RANKS * ROWS, COLS}, all};
+    RT_CHECK(unsetenv("DDP_INSTANCE") == 0);
+    struct rank *r = rank_start(arg, rank);
+    RT_OK(ddp_keeper_load(r->k, &t, 1, NULL, 0, NULL, &r->e), r->e);
+    rank_fill(r, 1, rank);
+    RT_OK(rank_save(r, 1, true), r->e);
+    RT_OK(ddp_keeper_wait(r->k, &r->e), r->e);
+    rank_stop(r);
+    return 0;
+}
+
 #define FOLDER_1 "s/step-000000000001.r1.00000000/"
 #define SHARD_2  FOLDER_1 "shard-00002-of-00004.safetensors"
 
@@ -179,6 +195,64 @@ TEST(test_pieces_of_two_launches_are_no_state)
     ck_assert_int_eq(setenv("TORCHELASTIC_RESTART_COUNT", "1", 1), 0);
     pieces_run(load_without_instance, &s, 2);
     ck_assert_int_eq(unsetenv("TORCHELASTIC_RESTART_COUNT"), 0);
+    ck_assert_int_ne(access(SHARD_2 ".prev", F_OK), 0);
+    pieces_run(save_without_instance, &s, 1);
+    pieces_run(go_on_without_instance, &s, 1);
+    ck_assert_int_eq(rename(SHARD_2 ".prev", SHARD_2), 0);
+    pieces_run(load_without_instance, &s, 2);
+}
+
+/* Step 1, then step 2 as often as the story says, in several states. */
+static int save_again(int rank, void *arg)
+{
+    const struct story *s = arg;
+    struct rank *r = rank_start(s, rank);
+    for (int i = 0; i <= s->last; i++) {
+        int step = i == 0 ? 1 : 2;
+        rank_fill(r, i == 0 ? 1 : i + 1, rank);
+        RT_OK(rank_save(r, step, true), r->e);
+    }
+    RT_OK(ddp_keeper_wait(r->k, &r->e), r->e);
+    rank_stop(r);
+    return 0;
+}
+
+/* Step 2, in the state that `at` says. */
+static int load_again(int rank, void *arg)
+{
+    static float all[RANKS * ROWS * COLS];
+    const struct story *s = arg;
+    const struct ddp_tensor t = {
+        "shard", DDP_F32, 2, {RANKS * ROWS, COLS}, all};
+    struct ddp_kept kept = {.size = sizeof(kept)};
+    struct rank *r = rank_start(arg, rank);
+    RT_OK(ddp_keeper_load(r->k, &t, 1, NULL, 0, &kept, &r->e), r->e);
+    RT_CHECK(kept.step == 2);
+    for (int i = 0; i < RANKS; i++) {
+        rank_fill(r, s->at, i);
+        RT_CHECK(memcmp(all + (size_t)i * ROWS * COLS, r->shard,
+                        sizeof(r->shard)) == 0);
+    }
+    rank_stop(r);
+    return 0;
+}
+
+#define SHARD_OF_2                                                             \
+    "s/step-000000000002.r1.01234567/shard-00002-of-00004.safetensors"
+
+/* A step is saved to the disk again, such as at the end of a program, and a
+ * rank dies before its file is there: the files of before are whole. */
+TEST_LOOP(test_pieces_of_a_step_that_is_saved_again_are_kept, 2, 4)
+{
+    struct story s = {.last = _i, .at = _i + 1, .folder = "s", .keep = 1};
+    with_memory(false);
+    pieces_run(save_again, &s, 1);
+    pieces_run(load_again, &s, 1);
+    ck_assert_int_eq(rename(SHARD_OF_2 ".prev", SHARD_OF_2), 0);
+    s.at--;
+    pieces_run(load_again, &s, 1);
+    ck_assert_int_eq(rename(SHARD_OF_2, SHARD_OF_2 ".prev"), 0);
+    pieces_run(load_again, &s, 1);
 }
 
 /* What all ranks have is stored once by each node, what one has by it. */

@@ -84,8 +84,8 @@ TEST(test_snapshot_dir_list_does_not_disturb_who_writes)
     int refused = 0;
     for (int64_t step = 1; step <= PUTS; step++) {
         struct ddp_err err;
-        refused += snapshot_dir_put(&dir, step, 0, 1, bytes, sizeof(bytes),
-                                    &stop, &err) != 0;
+        refused += snapshot_dir_put(&dir, step, 0, 1, false, bytes,
+                                    sizeof(bytes), &stop, &err) != 0;
         prune(step, KEEP);
     }
     atomic_store(&over, true);
@@ -194,7 +194,8 @@ TEST(test_snapshot_dir_prune_keeps_the_newest_of_its_own_folder)
     size_t n;
     for (int64_t step = 1; step <= 5; step++) {
         ck_assert_int_eq(
-            snapshot_dir_put(&dir, step, 0, 1, bytes, 64, &stop, &err), 0);
+            snapshot_dir_put(&dir, step, 0, 1, false, bytes, 64, &stop, &err),
+            0);
         prune(step, KEEP);
     }
     ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
@@ -203,13 +204,13 @@ TEST(test_snapshot_dir_prune_keeps_the_newest_of_its_own_folder)
     ck_assert_int_eq(files[1].step, 4);
     free(files);
     own_by(BEFORE);
-    ck_assert_int_eq(snapshot_dir_put(&dir, 6, 0, 1, bytes, 64, &stop, &err),
-                     -1);
+    ck_assert_int_eq(
+        snapshot_dir_put(&dir, 6, 0, 1, false, bytes, 64, &stop, &err), -1);
     ck_assert_int_eq(err.code, DDP_E_CONFLICT);
     ck_assert_ptr_nonnull(strstr(err.text, BEFORE));
     ck_assert_int_eq(snapshot_dir_own(&dir, &barren, &err), 0);
-    ck_assert_int_eq(snapshot_dir_put(&dir, 6, 0, 1, bytes, 64, &stop, &err),
-                     0);
+    ck_assert_int_eq(
+        snapshot_dir_put(&dir, 6, 0, 1, false, bytes, 64, &stop, &err), 0);
 }
 
 static size_t list_names(char names[][SNAPSHOT_DIR_NAME_MAX], size_t max)
@@ -228,7 +229,8 @@ static size_t list_names(char names[][SNAPSHOT_DIR_NAME_MAX], size_t max)
 static int put(int64_t step, struct ddp_err *err)
 {
     const uint8_t bytes[64] = {1};
-    return snapshot_dir_put(&dir, step, 0, 1, bytes, sizeof(bytes), NULL, err);
+    return snapshot_dir_put(&dir, step, 0, 1, false, bytes, sizeof(bytes), NULL,
+                            err);
 }
 
 /* The folder of that step, of this instance and round. */
@@ -344,6 +346,34 @@ TEST(test_snapshot_dir_list_of_too_many_is_refused)
     free(files);
 }
 
+/* Until the step goes. */
+TEST(test_snapshot_dir_put_keeps_the_file_of_before)
+{
+    const uint8_t bytes[64] = {1};
+    struct ddp_err err;
+    struct snapshot_file *files;
+    size_t n;
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(
+            snapshot_dir_put(&dir, 1, 0, 1, true, bytes, 60 + i, NULL, &err),
+            0);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
+    ck_assert_uint_eq(n, 2);
+    for (size_t i = 0; i < n; i++) {
+        struct stat st;
+        ck_assert_int_eq(fstatat(dir.fd, files[i].name, &st, 0), 0);
+        ck_assert_int_eq(st.st_size, files[i].before ? 61 : 62);
+        ck_assert(files[0].before != files[1].before);
+    }
+    free(files);
+    ck_assert_int_eq(put(2, &err), 0);
+    prune(2, 1);
+    ck_assert_int_eq(snapshot_dir_list(&dir, &files, &n, &err), 0);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_int_eq(files[0].step, 2);
+    free(files);
+}
+
 #define PARTS 22000 /* ranks of a large job */
 
 /* What may be saved may be loaded: the newest steps, as whole as they are. */
@@ -384,7 +414,7 @@ static void put_parts(int64_t step, int ranks)
     atomic_bool stop = false;
     struct ddp_err err;
     for (int r = 0; r < ranks; r++)
-        ck_assert_int_eq(snapshot_dir_put(&dir, step, r, RANKS, bytes,
+        ck_assert_int_eq(snapshot_dir_put(&dir, step, r, RANKS, false, bytes,
                                           sizeof(bytes), &stop, &err),
                          0);
 }
@@ -463,8 +493,8 @@ TEST(test_snapshot_dir_part_that_fails_leaves_no_empty_folder)
     struct ddp_err err;
     for (int ranks = 0; ranks < 2; ranks++) {
         put_parts(1, ranks);
-        ck_assert_int_ne(snapshot_dir_put(&dir, 1, RANKS - 1, RANKS, bytes,
-                                          sizeof(bytes), &stop, &err),
+        ck_assert_int_ne(snapshot_dir_put(&dir, 1, RANKS - 1, RANKS, false,
+                                          bytes, sizeof(bytes), &stop, &err),
                          0);
         int left = faccessat(dir.fd, "step-000000000001.r1.01234567", F_OK, 0);
         ck_assert_int_eq(left, ranks == 0 ? -1 : 0);
@@ -503,7 +533,8 @@ static void launch(int number, int64_t step)
     ck_assert_int_eq(snapshot_dir_own(&other, &barren, &err), 0);
     if (step >= 0)
         ck_assert_int_eq(
-            snapshot_dir_put(&other, step, 0, 1, bytes, 64, NULL, &err), 0);
+            snapshot_dir_put(&other, step, 0, 1, false, bytes, 64, NULL, &err),
+            0);
     snapshot_dir_close(&other);
 }
 
