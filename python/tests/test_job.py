@@ -195,7 +195,7 @@ print("flushed", flush=True)
 """
     )
     text = ddprun("--standalone", "--nproc_per_node=2", "flush.py").wait()
-    assert text.count("flushed") == 2 and len(list(tmp_path.glob("ckpt/step-*/shard-*"))) == 2
+    assert text.count("flushed") == 2 and len(list(tmp_path.glob("ckpt/step-*/shard-*.safetensors"))) == 2
 
 
 GROUP = "import torch.distributed\ntorch.distributed.init_process_group('gloo')\n"
