@@ -5,7 +5,7 @@
  *
  * What else happens:
  * - a peer asks where a run is served (`serves`), and is nobody's node: it
- * stays here as long as it asks again;
+ *   stays here as long as it asks again;
  * - a peer says nothing: a sweep each second closes it after 10 s. With a store
  *   it is handed over after 2 s, since PyTorch's older clients wait for the
  *   store to speak first;
