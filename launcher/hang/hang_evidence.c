@@ -5,16 +5,26 @@
  *
  * Failure modes: each of these units copes with its own. This process may be
  * killed at any time: the finding by /proc alone counts until the last one is
- * complete.
+ * complete. A file system that does not answer (NFS) holds a child of this
+ * process, which is not waited for: the stacks are in memory then.
  */
 #include "launcher/hang/hang_evidence.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/hang/rank_look.h"
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
+#include "rendezvous/net/helper.h"
+
+#define COPY_BYTES (1024 * 1024) /* at once */
 
 const struct hang_finding *
 hang_evidence_last(const struct hang_findings *findings)
@@ -79,6 +89,46 @@ static bool they_work(const struct hang_evidence *e)
     return look == PAUSES_WORKS || look == PAUSES_TRACED;
 }
 
+/* Returns 0, or errno. */
+static int copy_to(const char *path, int from)
+{
+    off_t at = 0;
+    ssize_t n;
+    int why = 0;
+    int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (to < 0)
+        return errno;
+    do
+        n = sendfile(to, from, &at, COPY_BYTES);
+    while (n > 0 || (n < 0 && errno == EINTR));
+    if (n < 0)
+        why = errno;
+    if (close(to) != 0 && why == 0)
+        why = errno;
+    return why;
+}
+
+static void save_stacks(int from, const struct hang_evidence *e)
+{
+    int64_t until_us = mono_after(mono_now_us(), HANG_EVIDENCE_SAVE_US);
+    if (e->path[0] == '\0')
+        return;
+    pid_t child = fork();
+    if (child < 0)
+        atomic_store(&e->findings->saved, errno);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        atomic_store(&e->findings->saved, copy_to(e->path, from));
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
+        if (mono_now_us() >= until_us)
+            helper_abandon(&child);
+        else
+            (void)usleep(10 * 1000);
+    }
+}
+
 void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
 {
     struct stacks_of *own = &e->stacks;
@@ -98,6 +148,7 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
         own->first = odd;
     rank_meet_tell(&e->meet, own->looks, own->n, false);
     stacks_write(stacks_fd, own);
+    save_stacks(stacks_fd, e); /* before another node's word ends this round */
     flight_wait(reader);
     add_flight(flight_fd, own);
     rank_meet_tell(&e->meet, own->looks, own->n, true);

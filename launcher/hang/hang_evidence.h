@@ -26,13 +26,16 @@ struct hang_finding {
 /* Written by one process, read by another one at any time: a finding is not
  * changed once it counts. */
 struct hang_findings {
-    atomic_int look; /* enum pauses_look; -1: not known yet */
+    atomic_int look;  /* enum pauses_look; -1: not known yet */
+    atomic_int saved; /* 0: all stacks are in the file, else errno; -1: not
+                         known yet */
     atomic_int n;
     struct hang_finding list[2]; /* by /proc alone, and by all evidence */
 };
 
 struct hang_evidence {
     struct stacks_of stacks;
+    const char *path;  /* where the stacks are saved, borrowed; "": nowhere */
     const pid_t *pids; /* of all workers, borrowed: `stacks` may have fewer */
     int n;
     const struct flight_of *flight; /* borrowed */
@@ -48,10 +51,14 @@ struct hang_evidence {
  * long to tell. */
 #define HANG_EVIDENCE_HOLD_US INT64_C(3000000)
 
+/* A file system has so long to take the stacks. */
+#define HANG_EVIDENCE_SAVE_US INT64_C(3000000)
+
 /*
- * Writes the stacks to `stacks_fd`, what PyTorch says to `flight_fd` (-1:
- * nowhere), and the findings. Takes as long as the tools (struct stacks_of),
- * others_us and HANG_EVIDENCE_HOLD_US in all.
+ * Writes the stacks to `stacks_fd` (and copies them to `path`), what PyTorch
+ * says to `flight_fd` (-1: nowhere), and the findings. Takes as long as the
+ * tools (struct stacks_of), HANG_EVIDENCE_SAVE_US, others_us and
+ * HANG_EVIDENCE_HOLD_US in all.
  * With `learned`, if ranks of a node work, the findings' look says so, and no
  * finding counts.
  */

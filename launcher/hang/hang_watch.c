@@ -3,10 +3,10 @@
  * and a look at the consoles,
  * and gives both to hang. When hang finds a worker, a helper process
  * (hang_evidence) looks at what each rank does, writes the stacks of this
- * node's workers into a file beside the worker's error file, and concludes
- * which one is the cause; once it has ended, the beginning of that one's stacks
- * is shown on stderr and on_hang is called. No worker is touched before that:
- * what it does is the only evidence.
+ * node's workers into memory, which it copies to a file beside the worker's
+ * error file, and concludes which one is the cause; once it has ended, the
+ * beginning of that one's stacks is shown on stderr and on_hang is called. No
+ * worker is touched before that: what it does is the only evidence.
  *
  * With tell and auto, pauses says when the samples call for a look, which a
  * helper takes (rank_look). If none of this node's workers works, the other
@@ -19,7 +19,8 @@
  *
  * Failure modes:
  * - The helper hangs (a debugger, /proc of a process in an uninterruptible
- *   wait): when its time is over the hang is told without what is missing.
+ *   wait, a file system that does not answer): when its time is over the hang
+ *   is told without what is missing, and nobody waits for the helper's end.
  * - The helper cannot be started, or there is no folder: the hang is told at
  *   once, or the stacks go into memory only. If another node asked, nothing is
  *   told here, and that node judges without this one's ranks.
@@ -31,7 +32,6 @@
  */
 #include "launcher/hang/hang_watch.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +54,7 @@
 #define TOOLS        2            /* so many such times for all of a node */
 #define OTHERS_US    (3 * MONO_S) /* for other nodes that look, at least */
 #define STACKS_NAME  "stacks.txt"
+#define PATH_SHOWN   180 /* bytes of its path: the end of a longer one */
 
 /* With tell and auto. */
 #define LOOK_EVERY_US MONO_S
@@ -176,7 +177,7 @@ static bool all_live(const struct hang_watch *w)
 
 static void drop_helper(struct hang_watch *w)
 {
-    helper_kill(&w->helper);
+    helper_abandon(&w->helper);
     if (w->stacks_fd >= 0)
         (void)close(w->stacks_fd); /* another process wrote it */
     if (w->flight_fd >= 0)
@@ -214,19 +215,35 @@ static void print_stacks(const struct hang_watch *w, int64_t rank)
         stacks_print(w->stacks_fd, rank, w->pid, w->path);
 }
 
+/* All of them are where the path says; "" if they are not, and a warning. */
+static void check_path(struct hang_watch *w)
+{
+    int why = w->findings == NULL ? -1 : atomic_load(&w->findings->saved);
+    if (w->path[0] == '\0' || why == 0)
+        return;
+    log_warnx("cannot write the stacks to %s%s%s, only a part is shown here",
+              w->path, why > 0 ? ": " : "", why > 0 ? strerror(why) : "");
+    w->path[0] = '\0';
+}
+
 /* "; its stacks are in PATH", and what PyTorch says. */
 static void
-describe_files(const struct hang_watch *w, const char *whose, char text[400])
+describe_files(struct hang_watch *w, const char *whose, char text[400])
 {
     char who[FLIGHT_TEXT_MAX + 1];
+    const char *path = w->path;
+    check_path(w);
+    size_t len = strlen(path), cut = len > PATH_SHOWN ? len - PATH_SHOWN : 0;
+    while (cut > 0 && ((unsigned char)path[cut] & 0xc0) == 0x80)
+        cut++; /* in the middle of a letter, in UTF-8 */
     bool several = w->conf->nnodes_max > 1;
     flight_text(w->flight_fd, who);
-    (void)snprintf(text, /* fits */ 400, "%s%s%s%.180s%s%s%s",
-                   w->path[0] != '\0' ? "; " : "",
-                   w->path[0] != '\0' ? whose : "",
-                   w->path[0] != '\0' ? " stacks are in " : "", w->path,
-                   w->path[0] != '\0' && several ? " on its node" : "",
-                   who[0] != '\0' ? "; " : "", who);
+    (void)snprintf(
+        text, /* fits */ 400, "%s%s%s%s%s%s%s%s",
+        w->path[0] != '\0' ? "; " : "", w->path[0] != '\0' ? whose : "",
+        w->path[0] != '\0' ? " stacks are in " : "", cut > 0 ? "..." : "",
+        path + cut, w->path[0] != '\0' && several ? " on its node" : "",
+        who[0] != '\0' ? "; " : "", who);
 }
 
 /* "--hang_timeout=SECONDS", or with the time without a beat that was over. */
@@ -397,15 +414,6 @@ static void open_stacks(struct hang_watch *w)
 {
     ddp_assert(w->stacks_fd < 0 && w->helper == 0); /* one at a time */
     workers_path(w->workers, w->verdict.local_rank, STACKS_NAME, w->path);
-    if (w->path[0] != '\0')
-        w->stacks_fd =
-            open(w->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (w->stacks_fd >= 0)
-        return;
-    if (w->path[0] != '\0')
-        log_warn("cannot write the stacks to %s, only a part is shown here",
-                 w->path);
-    w->path[0] = '\0';
     w->stacks_fd = memfd_create("ddprun-stacks", MFD_CLOEXEC);
 }
 
@@ -438,7 +446,8 @@ set_limits(struct hang_watch *w, int64_t limit_us, struct hang_evidence *e)
         e->others_us += ASKED_US;
     w->evidence_until_us =
         mono_after(mono_awake_us(), TOOLS * tool_s * MONO_S + OTHERS_US +
-                                        e->others_us + HANG_EVIDENCE_HOLD_US);
+                                        HANG_EVIDENCE_SAVE_US + e->others_us +
+                                        HANG_EVIDENCE_HOLD_US);
 }
 
 /* Empty, for the next helper. */
@@ -453,6 +462,7 @@ static int open_findings(struct hang_watch *w, struct ddp_err *err)
     }
     atomic_store(&w->findings->n, 0);
     atomic_store(&w->findings->look, -1);
+    atomic_store(&w->findings->saved, -1);
     return 0;
 }
 
@@ -471,6 +481,7 @@ static int start_evidence(struct hang_watch *w, struct ddp_err *err)
         return -1;
     struct hang_evidence e = {
         .flight = &w->flight,
+        .path = w->path,
         .meet = w->meet,
         .findings = w->findings,
         .learned = learned,
@@ -676,7 +687,7 @@ static void helper_is_done(struct hang_watch *w)
 
 void hang_watch_helper_ended(struct hang_watch *w)
 {
-    helper_kill(&w->helper); /* reaps it */
+    helper_abandon(&w->helper); /* reaps it */
     if (uv_is_active((uv_handle_t *)&w->timer))
         helper_is_done(w);
 }
@@ -702,7 +713,7 @@ static void on_timer(uv_timer_t *timer)
     ddp_assert(w->magic == HANG_WATCH_MAGIC);
     int64_t now_us = mono_awake_us();
     if (w->helper > 0 && now_us >= w->evidence_until_us) {
-        helper_kill(&w->helper);
+        helper_abandon(&w->helper);
         helper_is_done(w);
         return;
     }

@@ -140,3 +140,11 @@ void helper_kill(pid_t *pid)
         return;
     (void)reap(pid, kill(*pid, SIGKILL) == 0 ? 0 : WNOHANG);
 }
+
+void helper_abandon(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    (void)kill(*pid, SIGKILL); /* or it dies with its parent */
+    (void)reap(pid, WNOHANG);
+}

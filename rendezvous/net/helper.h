@@ -50,4 +50,9 @@ int helper_reap(pid_t *pid);
  * that must not be signalled is not waited for. */
 void helper_kill(pid_t *pid);
 
+/* The same, for one that the kernel may hold (state D): it is never waited for.
+ * What does not end at once is left to a caller that reaps all its children
+ * (workers_reap_orphans). */
+void helper_abandon(pid_t *pid);
+
 #endif

@@ -14,11 +14,13 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ static pid_t stopped; /* the worker with local rank 1, if there are two */
 static pid_t busy;    /* the last worker, if there are many */
 static bool moves;
 static bool has_folder;
+static const char *beneath = ""; /* the scratch: ends with a slash */
 static int told;
 static int told_rank;
 static char text[500];
@@ -72,7 +75,7 @@ void workers_path(const struct workers *workers,
     (void)local_rank;
     to[0] = '\0';
     if (has_folder)
-        (void)snprintf(to, WORKERS_PATH_MAX, "%s/%s", scratch, name);
+        (void)snprintf(to, WORKERS_PATH_MAX, "%s/%s%s", scratch, beneath, name);
 }
 
 static void
@@ -243,6 +246,48 @@ TEST(test_hang_watch_spares_who_moves_or_is_stopped)
     stop();
 }
 
+/* What fault_each takes of this process. */
+static void read_stderr(char *to, size_t size)
+{
+    ssize_t n = pread(STDERR_FILENO, to, size - 1, 0);
+    to[n > 0 ? n : 0] = '\0';
+}
+
+/* A pipe that nobody reads stands for a file system that does not answer:
+ * opening it to write waits. The launcher does not, and shows what it has. */
+TEST(test_hang_watch_waits_for_no_file_system)
+{
+    static char seen[8192];
+    ck_assert_int_eq(mkfifo("stacks.txt", 0600), 0);
+    int err = open("err", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(dup2(err, STDERR_FILENO), 0);
+    ck_assert(start());
+    run_for(30000);
+    read_stderr(seen, sizeof(seen));
+    ck_assert_int_eq(told, 1);
+    ck_assert_msg(strstr(text, "stacks are in") == NULL, "%s", text);
+    ck_assert_msg(strstr(seen, "cannot write the stacks to ") != NULL &&
+                      has_state(seen),
+                  "%s", seen);
+    stop();
+}
+
+/* Of a path that is too long to be told the end is, marked as such. */
+TEST(test_hang_watch_tells_no_beginning_of_a_path)
+{
+    char folder[202];
+    memset(folder, 'f', 200);
+    memcpy(folder + 200, "/", 2);
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    beneath = folder;
+    ck_assert(start());
+    run_for(30000);
+    ck_assert_msg(strstr(text, "; its stacks are in ...ffff") != NULL &&
+                      strstr(text, "f/stacks.txt") != NULL,
+                  "%s", text);
+    stop();
+}
+
 static pid_t start_busy(void)
 {
     pid_t parent = getpid(), pid = fork();
@@ -329,13 +374,6 @@ TEST(test_hang_watch_tells_nothing_of_a_round_that_is_over)
 
 /* -- a call fails ---------------------------------------------------------- */
 
-/* What fault_each takes of this process. */
-static void read_stderr(char *to, size_t size)
-{
-    ssize_t n = pread(STDERR_FILENO, to, size - 1, 0);
-    to[n > 0 ? n : 0] = '\0';
-}
-
 /* It is told in any case. The text says where stacks are only if some are. */
 static int run(void *ctx)
 {
@@ -353,9 +391,10 @@ static int run(void *ctx)
         return HURT_LATE;
     if (after != before)
         return HURT_LEAK;
-    if (has_folder && strstr(text, "its stacks are in") == NULL)
+    bool saved = strstr(text, "its stacks are in") != NULL;
+    if (has_folder && !saved)
         return HURT_TOLD;
-    if (has_folder)
+    if (saved)
         read_file("stacks.txt", stacks, sizeof(stacks));
     else
         read_stderr(stacks, sizeof(stacks));
@@ -382,7 +421,7 @@ TEST_LOOP(test_hang_watch_that_is_asked_and_cannot_look_blames_nobody, 0, 2)
 
 TEST(test_hang_watch_tells_whatever_call_fails)
 {
-    hurt_each("test", 2, run, NULL, "open fork dup fdopen");
+    hurt_each("test", 2, run, NULL, "memfd_create fork dup fdopen");
 }
 
 TEST(test_hang_watch_without_a_folder_tells_whatever_call_fails)

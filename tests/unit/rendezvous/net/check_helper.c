@@ -182,4 +182,21 @@ TEST(test_helper_kill_reaps)
     helper_kill(&pid); /* nothing */
 }
 
+/* It dies, be it reaped at once or by a parent that reaps all its children. */
+TEST(test_helper_abandon_kills)
+{
+    int ends[2];
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    struct helper_fds fds = {.listener = -1, .chan = ends[1]};
+    pid_t pid = start(&fds, wait_for_ever), kept = pid;
+    ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    helper_abandon(&pid);
+    ck_assert_int_eq(pid, 0);
+    siginfo_t info;
+    int rc = waitid(P_PID, (id_t)kept, &info, WEXITED);
+    ck_assert(rc == 0 || errno == ECHILD); /* it ended at once */
+    helper_abandon(&pid);                  /* nothing */
+}
+
 SUITE("helper", "fast")
