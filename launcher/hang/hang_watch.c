@@ -676,6 +676,9 @@ static void helper_is_done(struct hang_watch *w)
     if (learns && !all_live(w)) {
         drop_helper(w); /* one has ended meanwhile: that is no stand */
         w->asks_until_us = 0;
+    } else if (!learns &&
+               workers_pid(w->workers, w->verdict.local_rank) != w->pid) {
+        drop_helper(w); /* it has ended meanwhile, and tells of that itself */
     } else if (learns && look(w, mono_awake_us())) {
         take_move(w); /* they go on, and no look has seen it before */
     } else if (w->task == TASK_LOOK) {
