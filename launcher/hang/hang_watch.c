@@ -11,11 +11,11 @@
  * With tell and auto, pauses says when the samples call for a look, which a
  * helper takes (rank_look). If none of this node's workers works, the other
  * nodes of the round are asked, by a beat, and each of them takes its evidence;
- * one whose workers go on or work says so, and then nothing is told. With tell,
- * what was found is told until the workers move again. Workers of which there
- * is nothing to compare with are suspected first: the evidence of this node
- * alone says whether they wait for each other. Such a hang is told with auto,
- * too, and ends nothing: it may be another program's slow start.
+ * one whose workers go on, work or are paused says so, and then nothing is
+ * told. With tell, what was found is told until the workers move again. Workers
+ * of which there is nothing to compare with are suspected first: the evidence
+ * of this node alone says whether they wait for each other. Such a hang is told
+ * with auto, too, and ends nothing: it may be another program's slow start.
  *
  * Failure modes:
  * - The helper hangs (a debugger, /proc of a process in an uninterruptible
@@ -68,6 +68,7 @@
 /* What the helper does. */
 enum task {
     TASK_LOOK,    /* sees whether the workers work */
+    TASK_ANSWER,  /* the same, for the other nodes alone */
     TASK_EVIDENCE /* finds out which one the others wait for */
 };
 
@@ -466,6 +467,12 @@ static int open_findings(struct hang_watch *w, struct ddp_err *err)
     return 0;
 }
 
+static bool has_just_moved(const struct hang_watch *w)
+{
+    return w->pauses.moves > 0 &&
+           pauses_silent_us(&w->pauses, w->hang.clock_us) < MOVES_US;
+}
+
 /* The time that was over. */
 static int64_t limit_us(const struct hang_watch *w)
 {
@@ -479,15 +486,13 @@ static int start_evidence(struct hang_watch *w, struct ddp_err *err)
     bool learned = w->conf->hang.how != CONF_HANG_FIXED;
     if (open_findings(w, err) != 0)
         return -1;
-    struct hang_evidence e = {
-        .flight = &w->flight,
-        .path = w->path,
-        .meet = w->meet,
-        .findings = w->findings,
-        .learned = learned,
-        .moves = learned && w->pauses.moves > 0 &&
-                 pauses_silent_us(&w->pauses, w->hang.clock_us) < MOVES_US,
-        .tells = w->conf->hang.how == CONF_HANG_TELL};
+    struct hang_evidence e = {.flight = &w->flight,
+                              .path = w->path,
+                              .meet = w->meet,
+                              .findings = w->findings,
+                              .learned = learned,
+                              .moves = learned && has_just_moved(w),
+                              .tells = w->conf->hang.how == CONF_HANG_TELL};
     list_workers(w, &e);
     set_limits(w, limit_us(w), &e);
     open_stacks(w);
@@ -497,6 +502,37 @@ static int start_evidence(struct hang_watch *w, struct ddp_err *err)
         return ddp_err_sys(err, DDP_E_NOMEM, "memfd_create");
     w->task = TASK_EVIDENCE;
     return helper_start(&w->helper, &fds, run_evidence, &e, err);
+}
+
+static void run_answer(const struct helper_fds *fds, const void *arg)
+{
+    (void)fds;
+    hang_evidence_answer(arg);
+    _exit(0);
+}
+
+/* Nothing is known of workers that are paused, or of some that live beside one
+ * that has ended; but the others may wait for them. */
+static void start_answer(struct hang_watch *w)
+{
+    struct ddp_err err;
+    struct hang_evidence e = {.pids = w->pids, .meet = w->meet};
+    const struct helper_fds fds = {.listener = -1, .chan = -1};
+    e.moves = w->paused || has_just_moved(w);
+    for (int i = 0; i < w->conf->nproc; i++) {
+        pid_t pid = workers_pid(w->workers, i);
+        if (pid > 0)
+            w->pids[e.n++] = pid;
+    }
+    if (e.n == 0)
+        return;
+    w->asks_until_us = 0; /* such a node asks nobody */
+    w->task = TASK_ANSWER;
+    w->evidence_until_us =
+        mono_after(mono_awake_us(), 10 * RANK_WORK_APART_MS * MONO_MS);
+    if (helper_start(&w->helper, &fds, run_answer, &e, &err) != 0)
+        log_warnx("cannot tell the other nodes whether the workers work: %s",
+                  err.text);
 }
 
 static void start_look(struct hang_watch *w)
@@ -538,22 +574,30 @@ static void take_stacks(struct hang_watch *w)
 
 /* -- what is learned ------------------------------------------------------- */
 
+static void answer(struct hang_watch *w)
+{
+    if (w->paused || !all_live(w))
+        start_answer(w);
+    else
+        take_stacks(w);
+}
+
 void hang_watch_asked(struct hang_watch *w, int64_t look)
 {
     bool fixed = w->conf->hang.how == CONF_HANG_FIXED;
-    if (w->nodes < 2 || fixed || w->tells || w->paused ||
+    if (w->nodes < 2 || fixed || w->tells ||
         !uv_is_active((uv_handle_t *)&w->timer))
         return;
     if (look == 0 && w->answered != 0 && w->stands[0] != '\0')
         go_on(w); /* those say so that can see it */
     if (look == 0)
         w->answered = 0;
-    if (look == w->answered || !all_live(w))
+    if (look == w->answered)
         return;
     drop_helper(w); /* a look; or evidence for an earlier question */
     w->answered = w->meet.look = look;
     w->meet.group_world = w->nodes;
-    take_stacks(w);
+    answer(w);
 }
 
 void hang_watch_fill(const struct hang_watch *w, struct msg_beat *beat)
@@ -660,20 +704,22 @@ static bool have_beaten(const struct hang_watch *w)
 static void take_move(struct hang_watch *w)
 {
     bool told = pauses_moved(&w->pauses, have_beaten(w), w->hang.clock_us);
-    bool is_waited_for = w->helper > 0 && w->task == TASK_EVIDENCE &&
-                         w->meet.group_world > 1 && all_live(w);
+    bool is_waited_for =
+        w->helper > 0 && w->task != TASK_LOOK && w->meet.group_world > 1;
     w->asks_until_us = 0;
     drop_helper(w);
     if (told && w->stands[0] != '\0')
         go_on(w);
     if (is_waited_for)
-        take_stacks(w);
+        answer(w);
 }
 
 static void helper_is_done(struct hang_watch *w)
 {
     bool learns = w->conf->hang.how != CONF_HANG_FIXED;
-    if (learns && !all_live(w)) {
+    if (w->task == TASK_ANSWER) {
+        drop_helper(w);
+    } else if (learns && !all_live(w)) {
         drop_helper(w); /* one has ended meanwhile: that is no stand */
         w->asks_until_us = 0;
     } else if (!learns &&

@@ -15,11 +15,14 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -318,6 +321,67 @@ TEST(test_hang_watch_sees_each_worker_that_works)
     ck_assert_msg(told == 0, "%s", text);
     end_sleeper(busy);
     busy = 0;
+    stop();
+}
+
+static int listen_as_store(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, len), 0);
+    ck_assert_int_eq(listen(fd, 4), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    world.master_port = ntohs(at.sin_port);
+    (void)snprintf(world.master_addr, sizeof(world.master_addr), "127.0.0.1");
+    return fd;
+}
+
+/* Whether this node says in the store that its workers work; it gets no
+ * answer there. */
+static bool says_works(int store)
+{
+    char said[4096];
+    size_t n = 0;
+    struct pollfd p = {.fd = store, .events = POLLIN};
+    while (hang_watch_helper(watch) > 0 && poll(&p, 1, 0) == 0)
+        run_for(50);
+    if (poll(&p, 1, 0) == 0)
+        return false;
+    int fd = accept(store, NULL, NULL);
+    for (ssize_t more = 1; more > 0 && n < sizeof(said) - 1;) {
+        more = read(fd, said + n, sizeof(said) - 1 - n);
+        n += more > 0 ? (size_t)more : 0;
+        if (memmem(said, n, "works\n", 6) != NULL)
+            break;
+    }
+    ck_assert_int_eq(close(fd), 0);
+    return memmem(said, n, "works\n", 6) != NULL;
+}
+
+/* Another node asks while the workers of this one are paused, while one works
+ * and the other has ended, and while that one does nothing. */
+TEST_LOOP(test_hang_watch_answers_when_there_is_no_evidence, 0, 3)
+{
+    bool paused = _i == 0, works = _i <= 1;
+    conf.nproc = 2;
+    conf.hang.how = CONF_HANG_AUTO;
+    watch = hang_watch_new(&loop, &conf, NULL, &handler, NULL);
+    world.group_world = 2;
+    int store = listen_as_store();
+    stopped = paused ? start_sleeper() : 0;
+    sleeper = works && !paused ? start_busy() : start_sleeper();
+    hang_watch_start(watch, &world);
+    hang_watch_pause(watch, paused);
+    hang_watch_asked(watch, 1);
+    ck_assert_int_gt(hang_watch_helper(watch), 0);
+    ck_assert_int_eq(says_works(store), works);
+    while (hang_watch_helper(watch) > 0)
+        run_for(50);
+    ck_assert_msg(told == 0, "%s", text);
+    if (paused)
+        end_sleeper(stopped);
     stop();
 }
 
