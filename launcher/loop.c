@@ -490,6 +490,12 @@ static void on_stands(void *ctx, const char *text)
     event_log_stands(&l->event_log, text, mono_now_us());
 }
 
+static void on_asks(void *ctx)
+{
+    struct agent_event ev = {.kind = AGENT_NEWS};
+    step(loop_of(ctx), &ev);
+}
+
 static void on_checked(void *ctx, bool fit, const char *why)
 {
     struct agent_event ev = {.kind = AGENT_CHECKED, .fit = fit, .text = why};
@@ -527,6 +533,7 @@ static bool is_store_unused(void *ctx)
 
 static const struct hang_watch_handler hang_watch_handler = {
     .on_hang = on_hang,
+    .on_asks = on_asks,
     .on_stands = on_stands,
 };
 

@@ -491,6 +491,12 @@ static void on_drain_due(struct step *s)
         agent_send(s, &m);
 }
 
+static void on_news(struct step *s)
+{
+    if (s->a->session.state == AGENT_SESSION_HEARD)
+        agent_send_beat_between(s);
+}
+
 /* Without a guard it ends at once, but not before its workers are dead. */
 static void on_guard_died(struct step *s)
 {
@@ -665,6 +671,9 @@ static void on_event(struct step *s, const struct agent_event *ev)
         return;
     case AGENT_DRAIN_DUE:
         on_drain_due(s);
+        return;
+    case AGENT_NEWS:
+        on_news(s);
         return;
     case AGENT_GUARD_DIED:
         on_guard_died(s);

@@ -168,6 +168,7 @@ enum agent_event_kind {
     AGENT_SIGNAL,        /* signo: the user's, to the launcher */
     AGENT_DRAIN_DUE,     /* this node is to go if the run can spare it; comes
                             again while that is so */
+    AGENT_NEWS,          /* a beat has something to say that cannot wait */
     AGENT_GUARD_DIED,
     AGENT_TICK,
 };
@@ -321,7 +322,8 @@ enum agent_vote_state {
     AGENT_VOTE_IN_FORCE,
 };
 
-#define AGENT_BEATS 64 /* answers to beats older than that are ignored */
+#define AGENT_BEATS_PER_LEASE 10 /* so many in a heartbeat_timeout */
+#define AGENT_BEATS           64 /* answers to beats older than that are ignored */
 
 /* The newest round that the server told of; all of it is of that round. */
 struct agent_round {

@@ -2,7 +2,7 @@
  * The session with the rendezvous: the connection, beats, the lease.
  *
  * Happy path: CONNECT; connected; join, and again whatever the server must know
- * of this node; beats, BEATS_PER_LEASE in a lease; each answer renews the
+ * of this node; beats, AGENT_BEATS_PER_LEASE in a lease; each answer renews the
  * lease, counted from when its beat was sent.
  *
  * Failure modes:
@@ -30,7 +30,6 @@
 #define PAUSE_LONGEST_US  (2500 * MONO_MS)
 #define COMPLAIN_FIRST_US (3 * MONO_S)
 #define COMPLAIN_EVERY_US (30 * MONO_S)
-#define BEATS_PER_LEASE   10
 
 /* -- beats and leases ------------------------------------------------------ */
 
@@ -43,7 +42,7 @@ static int64_t heartbeat_us(const struct agent *a)
  * voters before. */
 static int64_t beat_every_us(const struct agent *a)
 {
-    return heartbeat_us(a) / BEATS_PER_LEASE;
+    return heartbeat_us(a) / AGENT_BEATS_PER_LEASE;
 }
 
 void agent_send_beat(struct step *s)

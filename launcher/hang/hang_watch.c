@@ -60,8 +60,7 @@
 #define LOOK_EVERY_US MONO_S
 #define LOOKS_MISSED  5             /* by a launcher that is slow, at most */
 #define MOVES_US      (3 * MONO_S)  /* one that moved so lately goes on */
-#define ASK_US        (10 * MONO_S) /* then this node judges by itself */
-#define ASKED_US      (4 * MONO_S)  /* until another node has been asked */
+#define ASK_LEAST_US  (10 * MONO_S) /* then this node judges by itself */
 
 #define HANG_WATCH_MAGIC 0x68616e67u
 
@@ -268,6 +267,22 @@ static void describe_pause(const struct hang_watch *w, char text[80])
                        (double)longest_us / MONO_S);
 }
 
+/* Until another node has been asked: the answer to its next beat says so. */
+static int64_t asked_us(const struct hang_watch *w)
+{
+    return 2 * w->conf->heartbeat_timeout_us / AGENT_BEATS_PER_LEASE +
+           4 * MONO_S;
+}
+
+/* The other nodes; if the rendezvous does not answer it judges by itself. */
+static void ask(struct hang_watch *w)
+{
+    int64_t us = asked_us(w);
+    us = us > ASK_LEAST_US ? us : ASK_LEAST_US;
+    w->asks_until_us = mono_after(mono_awake_us(), us);
+    w->handler->on_asks(w->ctx);
+}
+
 static void tell_hang(struct hang_watch *w)
 {
     const char *why = blame(w);
@@ -348,7 +363,7 @@ static void tell_suspects(struct hang_watch *w)
         pauses_excuse(&w->pauses);
     } else if (w->nodes > 1 && w->conf->hang.how == CONF_HANG_TELL) {
         drop_helper(w);
-        w->asks_until_us = mono_after(mono_awake_us(), ASK_US);
+        ask(w);
     } else {
         tell_standing(w);
     }
@@ -444,7 +459,7 @@ set_limits(struct hang_watch *w, int64_t limit_us, struct hang_evidence *e)
     e->stacks.until_us = mono_after(mono_now_us(), TOOLS * tool_s * MONO_S);
     e->others_us = OTHERS_US + 2 * look_every_us(w);
     if (e->learned)
-        e->others_us += ASKED_US;
+        e->others_us += asked_us(w);
     w->evidence_until_us =
         mono_after(mono_awake_us(), TOOLS * tool_s * MONO_S + OTHERS_US +
                                         HANG_EVIDENCE_SAVE_US + e->others_us +
@@ -614,9 +629,8 @@ static void look_is_done(struct hang_watch *w)
     enum pauses_verdict verdict =
         pauses_judge(&w->pauses, (enum pauses_look)look, w->hang.clock_us);
     if (verdict == PAUSES_TOO_LONG) {
-        /* The others of the round are asked first; a beat says so. */
         if (w->nodes > 1)
-            w->asks_until_us = mono_after(mono_awake_us(), ASK_US);
+            ask(w); /* first */
         else
             take_stacks(w);
     } else if (verdict == PAUSES_SUSPECT) {

@@ -15,6 +15,8 @@
 struct hang_watch;
 
 struct hang_watch_handler {
+    /* This node asks the others: a beat (hang_watch_fill) is due now. */
+    void (*on_asks)(void *ctx);
     /* With tell: the workers stand still, and `text` says which ranks do what;
      * "": they go on again. */
     void (*on_stands)(void *ctx, const char *text);

@@ -40,6 +40,21 @@ TEST(test_agent_says_at_once_that_its_workers_run)
     ck_assert_int_eq(last.beat.seq, 2);
 }
 
+/* News do not wait for the next beat, nor put it off; without a server they do.
+ */
+TEST(test_agent_sends_news_at_once)
+{
+    run();
+    pass(50 * MONO_MS);
+    step((struct agent_event){.kind = AGENT_NEWS});
+    ck_assert_str_eq(did, "send:beat ");
+    pass(50 * MONO_MS);
+    ck_assert_str_eq(did, "send:beat ");
+    disconnected();
+    step((struct agent_event){.kind = AGENT_NEWS});
+    ck_assert_str_eq(did, "");
+}
+
 /* It counts from when the beat was sent, not from when the answer came. */
 TEST(test_agent_lease_runs_from_its_beat)
 {
