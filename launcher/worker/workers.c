@@ -55,6 +55,7 @@ struct worker {
     int pidfd; /* -1: none, or it does not live */
     int local_rank;
     int64_t started_us;
+    enum oom_kill oom; /* the kernel counts it once: of its end, if known */
 };
 
 struct workers {
@@ -219,20 +220,20 @@ struct last_words {
 
 /* Of a worker that ended with that wait status, or is about to. */
 static struct agent_worker describe_end(struct workers *workers,
-                                        const struct worker *ended,
+                                        struct worker *ended,
                                         int wait_status,
                                         struct last_words *last)
 {
     int signo = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     int local_rank = ended->local_rank;
-    enum oom_kill oom =
-        signo == SIGKILL ? oom_happened(&workers->oom) : OOM_NOT;
+    if (signo == SIGKILL && ended->oom == OOM_NOT)
+        ended->oom = oom_happened(&workers->oom);
     struct agent_worker w = {
         .local_rank = local_rank,
         .pid = ended->pid,
         .code = signo != 0 ? 0 : WEXITSTATUS(wait_status),
         .signal = signo,
-        .oom = oom == OOM_KILLED,
+        .oom = ended->oom == OOM_KILLED,
         .progressed = mailbox_progressed(&workers->mailboxes[local_rank]),
         .text = last->text,
         .trace = last->trace,
@@ -245,7 +246,7 @@ static struct agent_worker describe_end(struct workers *workers,
         if (!workers->stopping || w.signal != SIGTERM) /* else it obeyed */
             output_tail(workers->output, local_rank, last->tail);
     }
-    if (oom == OOM_LIKELY && last->text[0] == '\0')
+    if (ended->oom == OOM_LIKELY && last->text[0] == '\0')
         (void)snprintf(last->text, /* fits */
                        sizeof(last->text),
                        "likely the kernel killed it: memory ran out on this "
@@ -264,7 +265,7 @@ static void close_mailbox(struct workers *workers, int local_rank)
 }
 
 static void
-tell_exit(struct workers *workers, const struct worker *ended, int wait_status)
+tell_exit(struct workers *workers, struct worker *ended, int wait_status)
 {
     struct last_words last;
     int local_rank = ended->local_rank;
@@ -339,7 +340,7 @@ static struct worker *find_worker(const struct workers *workers, pid_t pid)
 static void on_ending(void *ctx, pid_t pid, int wait_status)
 {
     struct workers *workers = ctx;
-    const struct worker *w = find_worker(workers, pid);
+    struct worker *w = find_worker(workers, pid);
     struct last_words last;
     if (w == NULL)
         return;
@@ -377,6 +378,7 @@ static int watch_worker(struct workers *workers,
     }
     w->pid = pid;
     w->lives = true;
+    w->oom = OOM_NOT;
     w->pidfd = pidfd;
     w->started_us = mono_now_us();
     workers->handler->on_start(workers->ctx, local_rank, pid);

@@ -1,9 +1,9 @@
 /* links: rendezvous/core/slow tests/lib/{fault,fault_each,scratch} */
-/* links: launcher/worker/{workers,spawn,env,death_watch,mailbox,errfile} */
+/* links: launcher/worker/{workers,spawn,env,mailbox,errfile} */
 /* links: launcher/cluster/task_vars */
 /* links: launcher/output/{output,relay,relay_intake,stream,console,logfile} */
 /* links: launcher/output/lines launcher/conf/{output,options,words} */
-/* links: launcher/proc/{children,pidfd,procfs,aborts,oom,cgroup,tmpfolder} */
+/* links: launcher/proc/{children,pidfd,procfs,aborts,cgroup,tmpfolder} */
 /* links: rendezvous/base/{opts,buf,err,utc,log,mono,utf8,siphash,rng} */
 /* links: rendezvous/base/{open_files,json} rendezvous/proto/{msg,term} */
 /* links: rendezvous/net/helper TLS */
@@ -11,6 +11,7 @@
 /*
  * Two rounds of two real workers on a loop, with each system call of the
  * launcher failing in turn. In the first round one fails, in the second none.
+ * And what is known of an end that is told twice.
  */
 #include <check.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include "launcher/mpi/mpi.h"
 #include "launcher/proc/aborts.h"
 #include "launcher/proc/children.h"
+#include "launcher/proc/oom.h"
+#include "launcher/worker/death_watch.h"
 #include "launcher/worker/workers.h"
 #include "rendezvous/base/log.h"
 #include "tests/lib/fault.h"
@@ -99,6 +102,48 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     (void)m, (void)w;
 }
 
+/* -- in place of launcher/proc/oom, which counts what the kernel kills ------
+ */
+
+static int oom_kills;
+
+void oom_init(struct oom *o)
+{
+    *o = (struct oom){.machine.path = "/proc/vmstat"};
+}
+
+enum oom_kill oom_happened(struct oom *o)
+{
+    bool more = oom_kills > o->cgroup.count;
+    o->cgroup.count = oom_kills;
+    return more ? OOM_KILLED : OOM_NOT;
+}
+
+/* -- in place of launcher/worker/death_watch ------------------------------- */
+
+static death_watch_handler on_death;
+static void *death_ctx;
+
+struct death_watch *
+death_watch_new(uv_loop_t *loop, death_watch_handler told, void *ctx)
+{
+    static char any;
+    (void)loop;
+    on_death = told;
+    death_ctx = ctx;
+    return (struct death_watch *)(void *)&any;
+}
+
+void death_watch_look(struct death_watch *d, pid_t pid, struct stop_page *page)
+{
+    (void)d, (void)pid, (void)page;
+}
+
+void death_watch_drop(struct death_watch *d, const struct stop_page *page)
+{
+    (void)d, (void)page;
+}
+
 /* -- the test -------------------------------------------------------------- */
 
 struct job {
@@ -109,6 +154,7 @@ struct job {
     struct output *output;
     int ended;
     int failed;
+    int by_oom;
     bool late;
 };
 
@@ -119,6 +165,7 @@ static void on_exit_of(void *ctx, const struct agent_worker *w)
     struct job *j = ctx;
     j->ended++;
     j->failed += w->code != 0 || w->signal != 0;
+    j->by_oom += w->oom;
     fprintf(stderr, "local rank %d: exit code %d, signal %d %s\n",
             w->local_rank, w->code, w->signal, w->text);
 }
@@ -164,8 +211,15 @@ static void on_limit(uv_timer_t *timer)
     j->late = true;
 }
 
+static void on_failed(void *ctx, const struct agent_worker *w)
+{
+    struct job *j = ctx;
+    j->by_oom += w->oom;
+}
+
 static const struct workers_handler handler = {
     .on_exit = on_exit_of,
+    .on_failed = on_failed,
     .on_uncovered = on_uncovered,
     .on_start = on_start,
 };
@@ -187,8 +241,7 @@ static void open_loop(struct job *j)
     fault_hold(false);
 }
 
-/* False: it was not started, or not as a whole; what was is dead then. */
-static bool run_round(struct job *j, int round)
+static bool start_round(struct job *j, int round, int *started)
 {
     struct msg_world world = {
         .instance = "0123456789abcdef0123456789abcdef",
@@ -201,28 +254,40 @@ static bool run_round(struct job *j, int round)
         .master_port = 29500,
     };
     struct ddp_err err;
-    int started = 0;
-    j->ended = j->failed = 0;
-    bool whole = workers_start(j->workers, &world, &started, &err) == 0;
+    j->ended = j->failed = j->by_oom = *started = 0;
+    bool whole = workers_start(j->workers, &world, started, &err) == 0;
     if (!whole) {
         fprintf(stderr, "%s\n", err.text);
         workers_kill(j->workers, SIGKILL, INT64_MIN);
     }
+    return whole;
+}
+
+/* False: it was not started, or not as a whole; what was is dead then. */
+static bool run_round(struct job *j, int round)
+{
+    int started;
+    bool whole = start_round(j, round, &started);
     while (j->ended < started && !j->late)
         (void)uv_run(&j->loop, UV_RUN_ONCE);
     return whole;
+}
+
+static void open_job(struct job *j)
+{
+    static struct spawn_origin origin;
+    open_loop(j);
+    spawn_remember(&origin);
+    j->output = output_new(&conf);
+    j->workers = workers_new(&j->loop, &conf, &origin, j->output, &handler, j);
 }
 
 static int run(void *ctx)
 {
     static struct job j;
     static const struct output_hurry patient = {.fd = -1};
-    struct spawn_origin origin;
     int *descriptors = ctx; /* of a run without a fault, and of a round */
-    open_loop(&j);
-    spawn_remember(&origin);
-    j.output = output_new(&conf);
-    j.workers = workers_new(&j.loop, &conf, &origin, j.output, &handler, &j);
+    open_job(&j);
     bool whole = run_round(&j, 1);
     bool good = !whole || j.failed == 1;
     if (!run_round(&j, 2))
@@ -281,6 +346,38 @@ TEST(test_workers_start_or_there_is_a_reason)
     ck_assert_int_ge(fault_each("test", CALLS_MAX, run, judge, &descriptors),
                      60);
     ck_assert_int_gt(descriptors, 0);
+}
+
+/* The kernel counts it once, and the agent hears of it twice: the first time
+ * it may be about something else. A later end, and the next worker in its
+ * place, have nothing of it. */
+TEST(test_workers_killed_for_memory_stay_so)
+{
+    static struct job j;
+    static char forever[] = "exec sleep 100";
+    struct msg_beat beat = {0};
+    int started;
+    conf.argv[2] = forever;
+    open_job(&j);
+    ck_assert(start_round(&j, 1, &started));
+    workers_tell_steps(j.workers, &beat);
+    pid_t killed = workers_pid(j.workers, 0);
+    oom_kills = 1;
+    on_death(death_ctx, killed, SIGKILL);
+    ck_assert_int_eq(j.by_oom, 1);
+    ck_assert_int_eq(kill(killed, SIGKILL), 0);
+    while (j.ended < 1 && !j.late)
+        (void)uv_run(&j.loop, UV_RUN_ONCE);
+    ck_assert_int_eq(j.by_oom, 2);
+    workers_kill(j.workers, SIGKILL, INT64_MIN);
+    while (j.ended < 2 && !j.late)
+        (void)uv_run(&j.loop, UV_RUN_ONCE);
+    ck_assert_int_eq(j.by_oom, 2);
+    ck_assert(start_round(&j, 2, &started));
+    workers_kill(j.workers, SIGKILL, INT64_MIN);
+    while (j.ended < 2 && !j.late)
+        (void)uv_run(&j.loop, UV_RUN_ONCE);
+    ck_assert_int_eq(j.by_oom, 0);
 }
 
 SUITE("workers", "slow", FAULT_CASE(60), FIXTURE(setup, scratch_leave))
