@@ -501,13 +501,15 @@ static int start_evidence(struct hang_watch *w, struct ddp_err *err)
     bool learned = w->conf->hang.how != CONF_HANG_FIXED;
     if (open_findings(w, err) != 0)
         return -1;
-    struct hang_evidence e = {.flight = &w->flight,
-                              .path = w->path,
-                              .meet = w->meet,
-                              .findings = w->findings,
-                              .learned = learned,
-                              .moves = learned && has_just_moved(w),
-                              .tells = w->conf->hang.how == CONF_HANG_TELL};
+    struct hang_evidence e = {
+        .stacks.go_on = w->conf->hang.how == CONF_HANG_TELL || w->suspects,
+        .flight = &w->flight,
+        .path = w->path,
+        .meet = w->meet,
+        .findings = w->findings,
+        .learned = learned,
+        .moves = learned && has_just_moved(w),
+        .tells = w->conf->hang.how == CONF_HANG_TELL};
     list_workers(w, &e);
     set_limits(w, limit_us(w), &e);
     open_stacks(w);

@@ -2,6 +2,7 @@
  * The lines, and what each tool writes before the frames of a thread:
  *
  *     py-spy    Thread 77 (idle): "MainThread"
+ *                   c10d::Work::wait (libtorch_cpu.so)      with --native
  *                   all_reduce (torch/distributed/distributed_c10d.py:2806)
  *     Python    Thread 0x00007f3c (most recent call first):
  *                 File "train.py", line 3 in step
@@ -57,17 +58,33 @@ static bool take_heading(struct stack_place *p, const char *line)
 struct frame {
     const char *function;
     size_t len;
-    const char *file; /* and what follows; "": not known */
+    const char *file; /* of Python, and what follows; "": a native frame */
+    bool between;     /* a native one among those of Python */
 };
+
+/* It has no line, or a language that is compiled. */
+static bool is_native_file(const char *file)
+{
+    static const char *const ends[] = {
+        ".c:",   ".cc:", ".cpp:", ".cxx:", ".cu:",
+        ".cuh:", ".h:",  ".hpp:", ".S:",   ".rs:"};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        if (strstr(file, ends[i]) != NULL)
+            return true;
+    return strrchr(file, ':') == NULL;
+}
 
 /* "func (file:9)", indented. */
 static bool parse_py_spy(const char *line, struct frame *f)
 {
     const char *name = line + strspn(line, " ");
     const char *open = strstr(name, " (");
-    if (!begins(line, "    ") || open == NULL || strrchr(open, ':') == NULL)
+    if (!begins(line, "    ") || open == NULL)
         return false;
-    *f = (struct frame){name, (size_t)(open - name), open + 2};
+    if (is_native_file(open))
+        *f = (struct frame){name, strcspn(name, " (<@"), "", true};
+    else
+        *f = (struct frame){name, (size_t)(open - name), open + 2, false};
     return true;
 }
 
@@ -77,7 +94,7 @@ static bool parse_python(const char *line, struct frame *f)
     const char *in = strstr(line, " in ");
     if (!begins(line, "  File \"") || in == NULL)
         return false;
-    *f = (struct frame){in + 4, strlen(in + 4), line + 8};
+    *f = (struct frame){in + 4, strlen(in + 4), line + 8, false};
     return true;
 }
 
@@ -94,7 +111,7 @@ static bool parse_native(const char *line, struct frame *f)
     name += strspn(name, " ");
     if (begins(name, "in "))
         name += 3;
-    *f = (struct frame){name, strcspn(name, " (<@"), ""};
+    *f = (struct frame){name, strcspn(name, " (<@"), "", false};
     return f->len > 0;
 }
 
@@ -154,6 +171,6 @@ void stack_place_take(struct stack_place *p, const char *line)
     p->device |= native && is_device_wait(&f);
     p->collective =
         native ? is_native_collective(&f) : is_python_collective(&f);
-    if (p->collective || p->where[0] == '\0')
+    if (p->collective || (p->where[0] == '\0' && !f.between))
         keep(p, &f);
 }

@@ -369,8 +369,8 @@ static void write_python(struct taking *t, int i)
 
 /*
  * The interpreter of a stopped worker is not called: gdb would have to let it
- * run. Nor is that of one that is well: it is not to end by our looking at it.
- * Returns false if there is no tool.
+ * run. Nor is that of one that may be well: it is not to end by our looking at
+ * it. Returns false if there is no tool.
  */
 static bool write_stacks(struct taking *t, int i)
 {

@@ -15,6 +15,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -55,10 +56,8 @@ bool workers_look(const struct workers *workers,
                   struct hang_sample *out)
 {
     static int64_t n;
-    (void)workers;
-    (void)local_rank;
     *out = (struct hang_sample){.step = -1, .output = moves ? ++n : n};
-    return true;
+    return workers_pid(workers, local_rank) > 0;
 }
 
 pid_t workers_pid(const struct workers *workers, int local_rank)
@@ -436,6 +435,57 @@ TEST(test_hang_watch_tells_nothing_of_a_round_that_is_over)
     run_for(300);
     ck_assert_int_eq(told, 0);
     ck_assert_int_eq(hang_watch_helper(watch), 0);
+    stop();
+}
+
+/* A process that takes itself for a Python. */
+static pid_t start_python(void)
+{
+    static char python[PATH_MAX];
+    (void)snprintf(python, sizeof(python), "%s/python3", scratch);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)execl("/bin/cp", "cp", "/bin/sleep", python, (char *)NULL);
+        _exit(127);
+    }
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)execl(python, "python3", "100", (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void install_gdb(void)
+{
+    FILE *f = fopen("gdb", "we");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fprintf(f, "#!/bin/sh\necho \"$*\" >>%s/args\n", scratch),
+                     0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(chmod("gdb", 0700), 0);
+}
+
+/* With tell nothing ends: gdb calls no function of the interpreter, as it does
+ * with auto. */
+TEST_LOOP(test_hang_watch_calls_nothing_in_workers_that_may_be_well, 0, 2)
+{
+    char args[4000];
+    conf.hang.how = _i == 0 ? CONF_HANG_AUTO : CONF_HANG_TELL;
+    watch = hang_watch_new(&loop, &conf, NULL, &handler, NULL);
+    world.group_world = 2;
+    install_gdb();
+    sleeper = start_python();
+    ck_assert_int_gt(sleeper, 0);
+    hang_watch_start(watch, &world);
+    hang_watch_asked(watch, 1);
+    run_for(30000);
+    ck_assert_int_eq(told, 1);
+    read_file("args", args, sizeof(args));
+    ck_assert_ptr_nonnull(strstr(args, "thread apply all"));
+    ck_assert_int_eq(strstr(args, "_Py_Dump") != NULL, _i == 0);
     stop();
 }
 

@@ -27,6 +27,22 @@ static const struct {
      "    nap (train.py:3)\n"
      "    <module> (train.py:10)\n",
      "nap", false, false},
+    /* With native frames between those of Python. */
+    {"Thread 77 (idle): \"MainThread\"\n"
+     "    __futex_wait (nptl/futex-internal.c:57)\n"
+     "    c10d::Work::wait(std::chrono::duration<long>) (libtorch_cpu.so)\n"
+     "    _engine_run_backward (torch/autograd/graph.py:3)\n",
+     "c10d::Work::wait", true, false},
+    {"Thread 77 (idle): \"MainThread\"\n"
+     "    clock_nanosleep (libc.so.6)\n"
+     "    pysleep (Modules/timemodule.c:2000)\n"
+     "    nap (train.py:3)\n"
+     "    <module> (train.py:10)\n",
+     "nap", false, false},
+    {"Thread 77 (active): \"MainThread\"\n"
+     "    cudaStreamSynchronize (libcudart.so.12)\n"
+     "    item (train.py:9)\n",
+     "item", false, true},
     /* Python's own: the main thread is the last one. gdb's frames follow. */
     {"Thread 0x00007f3c (most recent call first):\n"
      "  File \"torch/distributed/distributed_c10d.py\", line 9 in barrier\n"
