@@ -643,7 +643,7 @@ static void open_parts(struct loop *l,
     l->hang_watch =
         hang_watch_new(&l->uv, l->conf, l->workers, &hang_watch_handler, l);
     l->show_stacks =
-        show_stacks_new(l->workers, l->conf->nproc, send_stacks, l);
+        show_stacks_new(&l->uv, l->workers, l->conf->nproc, send_stacks, l);
     l->own_store =
         own_store_new(&l->uv, l->workers, l->conf->nproc, is_store_unused, l);
     own_name_check(&l->uv, l->conf->local_addr); /* starts a thread */

@@ -7,6 +7,8 @@
  * - There is no such worker any more, or the helper cannot be started: that is
  *   what is sent.
  * - A debugger hangs on the worker: stacks ends it when its time is over.
+ * - /proc of the worker does not answer (it maps memory on a file system that
+ *   does not): the helper is given up, and what it wrote is sent.
  * - The round ends meanwhile: the helper is killed, and that is said.
  * - The stacks are long: what does not fit into the connection's queue, beside
  *   the beats, is left out, and that is said.
@@ -29,6 +31,7 @@
 #define SHOW_STACKS_MAGIC 0x73686f77u
 #define TOOL_S            20 /* for a debugger, and for all of them: */
 #define ALL_US            (40 * MONO_S)
+#define HELPER_MS         (45 * 1000) /* with what /proc says */
 #define ALL_BYTES         (64 * 1024) /* a quarter of a connection's queue */
 
 struct show_stacks {
@@ -37,13 +40,15 @@ struct show_stacks {
     int nproc;
     show_stacks_send send;
     void *ctx;
+    uv_timer_t limit;
     pid_t helper;   /* 0: none */
     int fd;         /* what it writes to; -1: none */
     int64_t number; /* of the order */
     struct msg part;
 };
 
-struct show_stacks *show_stacks_new(const struct workers *workers,
+struct show_stacks *show_stacks_new(uv_loop_t *loop,
+                                    const struct workers *workers,
                                     int nproc,
                                     show_stacks_send send,
                                     void *ctx)
@@ -57,6 +62,8 @@ struct show_stacks *show_stacks_new(const struct workers *workers,
     s->send = send;
     s->ctx = ctx;
     s->fd = -1;
+    (void)uv_timer_init(loop, &s->limit); /* cannot fail */
+    s->limit.data = s;
     return s;
 }
 
@@ -115,7 +122,7 @@ static void send_lines(struct show_stacks *s, FILE *f)
     free(line);
 }
 
-static void send_all(struct show_stacks *s)
+static void send_all(struct show_stacks *s, bool whole)
 {
     FILE *f = fdopen(s->fd, "r");
     begin_part(s, s->number);
@@ -127,6 +134,9 @@ static void send_all(struct show_stacks *s)
         send_lines(s, f);
         (void)fclose(f); /* only read */
     }
+    if (!whole)
+        add_line(s, "... (the rest is missing: it took too long; the kernel "
+                    "may hold the worker, such as for a disk)");
     s->fd = -1;
     send_part(s, true);
 }
@@ -140,6 +150,14 @@ static void run_helper(const struct helper_fds *fds, const void *arg)
     rank_look_all(of.pids, of.looks, of.n);
     stacks_write(fds->chan, &of);
     _exit(0);
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    struct show_stacks *s = timer->data;
+    ddp_assert(s->magic == SHOW_STACKS_MAGIC && s->helper > 0);
+    helper_abandon(&s->helper);
+    send_all(s, false);
 }
 
 static int
@@ -156,12 +174,17 @@ start(struct show_stacks *s, pid_t pid, int64_t rank, struct ddp_err *err)
     if (s->fd < 0)
         return ddp_err_sys(err, DDP_E_NOMEM, "memfd_create");
     const struct helper_fds fds = {.listener = -1, .chan = s->fd};
-    return helper_start(&s->helper, &fds, run_helper, &of, err);
+    if (helper_start(&s->helper, &fds, run_helper, &of, err) != 0)
+        return -1;
+    uv_update_time(s->limit.loop);
+    (void)uv_timer_start(&s->limit, on_limit, HELPER_MS, 0);
+    return 0;
 }
 
 static void drop(struct show_stacks *s)
 {
-    helper_kill(&s->helper);
+    (void)uv_timer_stop(&s->limit);
+    helper_abandon(&s->helper);
     if (s->fd >= 0)
         (void)close(s->fd); /* another process wrote it */
     s->fd = -1;
@@ -207,6 +230,7 @@ pid_t show_stacks_helper(const struct show_stacks *s)
 
 void show_stacks_helper_ended(struct show_stacks *s)
 {
-    helper_kill(&s->helper); /* reaps it */
-    send_all(s);
+    (void)uv_timer_stop(&s->limit);
+    helper_abandon(&s->helper); /* reaps it */
+    send_all(s, true);
 }

@@ -6,6 +6,8 @@
 #ifndef LAUNCHER_HANG_SHOW_STACKS_H
 #define LAUNCHER_HANG_SHOW_STACKS_H
 
+#include <uv.h>
+
 #include "launcher/worker/workers.h"
 #include "rendezvous/proto/msg.h"
 
@@ -15,7 +17,8 @@ struct show_stacks;
 typedef void (*show_stacks_send)(void *ctx, const struct msg *part);
 
 /* Borrows everything for the life of the process. */
-struct show_stacks *show_stacks_new(const struct workers *workers,
+struct show_stacks *show_stacks_new(uv_loop_t *loop,
+                                    const struct workers *workers,
                                     int nproc,
                                     show_stacks_send send,
                                     void *ctx);

@@ -18,8 +18,8 @@ struct stacks_of {
     int first;        /* whose stacks are taken first */
     int tool_s;       /* a debugger may take so long for each process, ... */
     int64_t until_us; /* ... and all until then (mono_now_us) */
-    bool go_on; /* they may be well: one tool for each, the one that stops it for
-                   the shortest time, and nothing is called in them */
+    bool go_on; /* they may be well: one tool for each, the one that stops it
+                   for the shortest time, and nothing is called in them */
     pid_t pids[RANK_LOOKS_MAX];
     struct rank_look
         looks[RANK_LOOKS_MAX]; /* what each does, as far as known */

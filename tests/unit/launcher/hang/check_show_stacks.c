@@ -2,7 +2,7 @@
 /* links: launcher/conf/program launcher/proc/{procfs,signals} */
 /* links: rendezvous/net/helper TLS PROTO BASE */
 /* links: tests/lib/scratch */
-/* libs: -lcjson -ldl */
+/* libs: -luv -lcjson -ldl */
 /*
  * What a node sends of a worker whose stacks an operator wants: in whole lines,
  * no more than fits, and why there is nothing. The worker is the test's own,
@@ -23,6 +23,7 @@
 #include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
+static uv_loop_t loop;
 static struct show_stacks *shower;
 static const struct msg_world world = {.round = 3, .base_rank = 8};
 static pid_t worker;
@@ -74,7 +75,9 @@ static void setup(void)
         for (;;)
             (void)pause();
     }
-    shower = show_stacks_new(NULL, 2, on_part, (void *)(uintptr_t)&world);
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    shower =
+        show_stacks_new(&loop, NULL, 2, on_part, (void *)(uintptr_t)&world);
 }
 
 static void teardown(void)
@@ -160,6 +163,47 @@ TEST(test_show_stacks_says_why_there_are_none)
     last = false;
     wait_for_helper();
     ck_assert(last && number == 4 && strstr(got, "#0  f") != NULL);
+}
+
+/* Its time, which is more than that of the debugger, is over. */
+static void hurry(uv_handle_t *handle, void *arg)
+{
+    uv_timer_t *limit = (uv_timer_t *)handle;
+    int *timers = arg;
+    ck_assert_int_eq(handle->type, UV_TIMER);
+    ck_assert_uint_gt(uv_timer_get_due_in(limit), 40 * 1000);
+    ck_assert_uint_le(uv_timer_get_due_in(limit), 60 * 1000);
+    uv_timer_set_repeat(limit, 1);
+    ck_assert_int_eq(uv_timer_again(limit), 0);
+    uv_timer_set_repeat(limit, 0);
+    ++*timers;
+}
+
+/* The process that takes the stacks does not come to an end; this one is
+ * stopped once it has begun. What it wrote is sent, and the next order taken.
+ */
+TEST(test_show_stacks_sends_what_there_is_in_time)
+{
+    int timers = 0;
+    install("#!/bin/sh\necho '#0  f at a.c:3'\n: >begun\n"
+            "while :; do :; done\n");
+    order(1, 3, 1);
+    while (access("begun", F_OK) != 0)
+        (void)usleep(1000);
+    ck_assert_int_eq(kill(show_stacks_helper(shower), SIGSTOP), 0);
+    uv_walk(&loop, hurry, &timers);
+    ck_assert_int_eq(timers, 1);
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert_int_eq(show_stacks_helper(shower), 0);
+    ck_assert(last && number == 1);
+    ck_assert_msg(strstr(got, "\n#0  f at a.c:3\n... (the rest is missing") !=
+                      NULL,
+                  "%s", got);
+    install("#!/bin/sh\necho '#0  g at a.c:3'\n");
+    order(2, 3, 1);
+    wait_for_helper();
+    ck_assert(last && strstr(got, "#0  g at") != NULL);
+    ck_assert(strstr(got, "missing") == NULL && !uv_loop_alive(&loop));
 }
 
 /* The workers are stopped meanwhile: the debugger is gone before. */
