@@ -5,6 +5,8 @@
  *
  * Failure modes: none of them delays the hang's end by more than the stacks
  * may take (hang_watch).
+ * - The file system of the pipes does not answer (NFS): it holds a process of
+ *   its own, which is given up.
  * - A worker has no pipe (no NCCL, a recorder that is off): it is not asked.
  *   Without any, no Python is started.
  * - A pipe that no process reads, or a file that is no pipe: not asked. Opening
@@ -21,18 +23,18 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/hang/stacks.h"
 #include "launcher/worker/env.h"
 #include "launcher/worker/workers.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 #include "rendezvous/net/helper.h"
 
-#define OWN_S    "8" /* for this node's dumps */
-#define OTHERS_S "5" /* for the other nodes' */
-#define READER_S 20  /* the reader's life at most */
+#define OWN_S    "8"           /* for this node's dumps */
+#define OTHERS_S "5"           /* for the other nodes' */
+#define ASKER_US (20 * MONO_S) /* the life of all that at most */
 
 #define ARGS_FIXED 12 /* before the files */
 #define ARG_MAX    (WORKERS_PATH_MAX + 32)
@@ -117,11 +119,12 @@ static void find_python(const struct flight_of *of, char exe[STACKS_EXE_MAX])
 __attribute__((noreturn)) static void exec_reader(int fd, char **argv)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     helper_take_signals();
-    (void)alarm(READER_S); /* outlives execve(2) */
     (void)dup2(null, STDIN_FILENO);
-    (void)dup2(fd, STDOUT_FILENO);
+    if (dup2(fd, STDOUT_FILENO) < 0) {
+        log_warn("cannot have PyTorch's flight recorder read");
+        _exit(1);
+    }
     (void)dup2(null, STDERR_FILENO);
     (void)execvp(argv[0], argv);
     char other[] = "python3"; /* its file was replaced since it began */
@@ -130,7 +133,7 @@ __attribute__((noreturn)) static void exec_reader(int fd, char **argv)
     _exit(127);
 }
 
-static pid_t start_reader(int fd, const struct flight_of *of, char **argv)
+static void start_reader(int fd, const struct flight_of *of, char **argv)
 {
     char exe[STACKS_EXE_MAX], addr[sizeof(of->master_addr)], prefix[48];
     char port[24], world[24], first[24], count[24];
@@ -148,39 +151,39 @@ static pid_t start_reader(int fd, const struct flight_of *of, char **argv)
     char *fixed[ARGS_FIXED] = {exe,    isolated, code,  text,  addr, port,
                                prefix, world,    first, count, own,  others};
     memcpy(argv, fixed, sizeof(fixed));
-    pid_t reader = text != NULL ? fork() : -1;
-    if (reader == 0)
+    if (text != NULL)
         exec_reader(fd, argv);
-    if (reader < 0)
-        log_warn("cannot start %s to read what PyTorch's flight recorder dumps",
-                 exe);
-    free(text);
-    return reader > 0 ? reader : 0;
 }
 
-pid_t flight_ask(int fd, const struct flight_of *of)
+/* In a process of its own: what it allocates goes with it. */
+static void ask_all(int fd, const struct flight_of *of)
 {
     size_t asked = 0, room = ARGS_FIXED + (size_t)of->n + 1;
-    char **argv = fd >= 0 ? calloc(room, sizeof(*argv)) : NULL;
-    if (argv == NULL)
-        return 0;
-    for (int i = 0; i < of->n; i++) {
+    char **argv = calloc(room, sizeof(*argv));
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; argv != NULL && i < of->n; i++) {
         char *arg = ask_one(of, i);
         if (arg != NULL)
             argv[ARGS_FIXED + asked++] = arg;
     }
-    pid_t reader = asked > 0 ? start_reader(fd, of, argv) : 0;
-    for (size_t i = 0; i < asked; i++)
-        free(argv[ARGS_FIXED + i]);
-    free(argv);
-    return reader;
+    if (asked > 0)
+        start_reader(fd, of, argv);
+    _exit(1);
 }
 
-void flight_wait(pid_t reader)
+pid_t flight_ask(int fd, const struct flight_of *of)
 {
-    while (reader > 0 && waitpid(reader, NULL, 0) < 0)
-        if (errno != EINTR)
-            return;
+    pid_t asker = fd >= 0 ? fork() : -1;
+    if (asker == 0)
+        ask_all(fd, of);
+    if (asker < 0 && fd >= 0)
+        log_warn("cannot start a process that asks PyTorch's flight recorder");
+    return asker > 0 ? asker : 0;
+}
+
+void flight_wait(pid_t asker, int64_t started_us)
+{
+    helper_wait(&asker, mono_after(started_us, ASKER_US));
 }
 
 void flight_text(int fd, char text[FLIGHT_TEXT_MAX + 1])

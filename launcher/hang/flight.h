@@ -32,17 +32,17 @@ struct flight_of {
 };
 
 /*
- * Asks every worker of this node that has such a pipe, and starts a process
- * that reads their dumps (flight.py, by the workers' own Python), exchanges
+ * Starts a process that asks every worker of this node that has such a pipe,
+ * reads their dumps (flight.py, by the workers' own Python), exchanges
  * what is in them with the other nodes through the workers' store, and writes a
- * sentence to `fd`, in 13 s at most. Returns its pid; 0 if no worker can be
- * asked, or the process cannot be started. Runs in the helper process that
- * takes the stacks.
+ * sentence to `fd`, in 13 s at most. Returns its pid; 0 if it cannot be
+ * started. Runs in the helper process that takes the stacks.
  */
 pid_t flight_ask(int fd, const struct flight_of *of);
 
-/* Waits for the reader; 0: there is none. */
-void flight_wait(pid_t reader);
+/* Waits for that process, which was started then (mono_now_us), and has 20 s;
+ * 0: there is none. */
+void flight_wait(pid_t asker, int64_t started_us);
 
 /* Reads the sentence from `fd`, printable ASCII; "" if there is none (yet). */
 void flight_text(int fd, char text[FLIGHT_TEXT_MAX + 1]);

@@ -5,8 +5,8 @@
  *
  * Failure modes: each of these units copes with its own. This process may be
  * killed at any time: the finding by /proc alone counts until the last one is
- * complete. A file system that does not answer (NFS) holds a child of this
- * process, which is not waited for: the stacks are in memory then.
+ * complete. A file system that does not answer (NFS) holds children of this
+ * process, which are given up: the stacks are in memory then.
  */
 #include "launcher/hang/hang_evidence.h"
 
@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/hang/rank_look.h"
@@ -116,7 +115,6 @@ static int copy_to(const char *path, int from)
 
 static void save_stacks(int from, const struct hang_evidence *e)
 {
-    int64_t until_us = mono_after(mono_now_us(), HANG_EVIDENCE_SAVE_US);
     if (e->path[0] == '\0')
         return;
     pid_t child = fork();
@@ -127,12 +125,7 @@ static void save_stacks(int from, const struct hang_evidence *e)
         atomic_store(&e->findings->saved, copy_to(e->path, from));
         _exit(0);
     }
-    while (child > 0 && waitpid(child, NULL, WNOHANG) == 0) {
-        if (mono_now_us() >= until_us)
-            helper_abandon(&child);
-        else
-            (void)usleep(10 * 1000);
-    }
+    helper_wait(&child, mono_after(mono_now_us(), HANG_EVIDENCE_SAVE_US));
 }
 
 void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
@@ -146,7 +139,8 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
         atomic_store(&e->findings->look, PAUSES_WORKS);
         return;
     }
-    pid_t reader = flight_ask(flight_fd, e->flight);
+    int64_t asked_us = mono_now_us();
+    pid_t asker = flight_ask(flight_fd, e->flight);
     rank_look_all(own->pids, own->looks, own->n);
     (void)conclude(e, own->looks, own->n);
     int odd = odd_rank_find(own->looks, own->n);
@@ -155,7 +149,7 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
     rank_meet_tell(&e->meet, own->looks, own->n, false);
     stacks_write(stacks_fd, own);
     save_stacks(stacks_fd, e); /* before another node's word ends this round */
-    flight_wait(reader);
+    flight_wait(asker, asked_us);
     add_flight(flight_fd, own);
     rank_meet_tell(&e->meet, own->looks, own->n, true);
     const struct rank_meet_limits limits = {

@@ -17,11 +17,14 @@
 #include <unistd.h>
 
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/mono.h"
 #include "rendezvous/base/open_files.h"
 #include "rendezvous/net/tls.h"
 
 #define KEPT_FD 3 /* the first descriptor that a helper is given */
 #define KEPT    3
+
+#define WAIT_STEP_US (10 * 1000)
 
 /* A copy high above what is kept; fd -1: there is none. *why: errno. */
 static int copy_high(int fd, int *why)
@@ -147,4 +150,16 @@ void helper_abandon(pid_t *pid)
         return;
     (void)kill(*pid, SIGKILL); /* or it dies with its parent */
     (void)reap(pid, WNOHANG);
+}
+
+void helper_wait(pid_t *pid, int64_t until_us)
+{
+    pid_t ended = 0;
+    while (*pid > 0 && mono_now_us() < until_us &&
+           ((ended = waitpid(*pid, NULL, WNOHANG)) == 0 ||
+            (ended < 0 && errno == EINTR)))
+        (void)usleep(WAIT_STEP_US);
+    if (ended == *pid)
+        *pid = 0;
+    helper_abandon(pid);
 }

@@ -9,6 +9,7 @@
 #define RENDEZVOUS_NET_HELPER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "rendezvous/base/err.h"
@@ -54,5 +55,8 @@ void helper_kill(pid_t *pid);
  * What does not end at once is left to a caller that reaps all its children
  * (workers_reap_orphans). */
 void helper_abandon(pid_t *pid);
+
+/* Waits for a child until then (mono_now_us), and abandons it. */
+void helper_wait(pid_t *pid, int64_t until_us);
 
 #endif

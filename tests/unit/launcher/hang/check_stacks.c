@@ -209,10 +209,11 @@ static void judge_unstarted(const struct fault_run *r, void *ctx)
                   "%s", r->err);
 }
 
-/* The first process finds out whether a debugger may attach. */
+/* The first process asks PyTorch's flight recorder, the second one finds out
+ * whether a debugger may attach. */
 TEST(test_stacks_without_a_process_for_a_debugger_say_so)
 {
-    fault_one("helper1", "helper1:fork:2:EAGAIN", run, judge_unstarted, NULL);
+    fault_one("helper1", "helper1:fork:3:EAGAIN", run, judge_unstarted, NULL);
 }
 
 SUITE("stacks", "net", FAULT_CASE(60), FIXTURE(setup, scratch_leave))

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/net/helper.h"
 #include "tests/lib/suite.h"
 
@@ -197,6 +198,26 @@ TEST(test_helper_abandon_kills)
     int rc = waitid(P_PID, (id_t)kept, &info, WEXITED);
     ck_assert(rc == 0 || errno == ECHILD); /* it ended at once */
     helper_abandon(&pid);                  /* nothing */
+}
+
+/* One that ends is waited for; one that does not is killed in time. */
+TEST_LOOP(test_helper_wait_has_an_end, 0, 2)
+{
+    int64_t since_us = mono_now_us();
+    pid_t pid = fork();
+    if (pid == 0) {
+        while (_i == 1)
+            (void)pause();
+        _exit(0);
+    }
+    pid_t kept = pid;
+    helper_wait(&pid, since_us + (_i == 1 ? 100 * MONO_MS : 60 * MONO_S));
+    ck_assert_int_eq(pid, 0);
+    ck_assert_int_lt(mono_now_us() - since_us, 30 * MONO_S);
+    ck_assert(_i == 0 || mono_now_us() - since_us >= 100 * MONO_MS);
+    int rc = waitpid(kept, NULL, 0);
+    ck_assert(rc == kept ? _i == 1 : errno == ECHILD);
+    helper_wait(&pid, since_us); /* nothing */
 }
 
 SUITE("helper", "fast")
