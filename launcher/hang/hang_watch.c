@@ -1,12 +1,11 @@
 /*
  * Happy path with --hang_timeout=SECONDS: a timer takes a sample of each worker
- * and a look at the consoles,
- * and gives both to hang. When hang finds a worker, a helper process
- * (hang_evidence) looks at what each rank does, writes the stacks of this
- * node's workers into memory, which it copies to a file beside the worker's
- * error file, and concludes which one is the cause; once it has ended, the
- * beginning of that one's stacks is shown on stderr and on_hang is called. No
- * worker is touched before that: what it does is the only evidence.
+ * and a look at the consoles, and gives both to hang. When hang finds a worker,
+ * a helper process (hang_evidence) looks at what each rank does, writes the
+ * stacks of this node's workers into memory, which it copies to a file beside
+ * the worker's error file, and concludes which one is the cause; once it has
+ * ended, the beginning of that one's stacks is shown on stderr and on_hang is
+ * called. No worker is touched before that: what it does is the only evidence.
  *
  * With tell and auto, pauses says when the samples call for a look, which a
  * helper takes (rank_look). If none of this node's workers works, the other
@@ -27,8 +26,7 @@
  * - The round ends meanwhile: the helper is killed and nothing is told.
  * - The machine sleeps: the workers do, too, and the clock of all this stands
  *   still (mono_awake_us).
- * - A console is full: see hang.h. A console cannot be asked whether a worker
- *   waits for it, only whether it is full and takes something, hence the rule.
+ * - A console is full: see hang.h.
  */
 #include "launcher/hang/hang_watch.h"
 
@@ -38,10 +36,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "launcher/hang/consoles.h"
 #include "launcher/hang/flight.h"
 #include "launcher/hang/hang_evidence.h"
 #include "launcher/hang/pauses.h"
-#include "launcher/worker/pipe_probe.h"
 #include "launcher/hang/rank_look.h"
 #include "launcher/hang/stacks.h"
 #include "rendezvous/base/log.h"
@@ -71,12 +69,6 @@ enum task {
     TASK_EVIDENCE /* finds out which one the others wait for */
 };
 
-struct console_look {
-    bool blocks;     /* a worker may wait for it */
-    int64_t waiting; /* pipe_probe's number at the last look */
-    int64_t output;  /* of all workers, when it was last full */
-};
-
 struct hang_watch {
     unsigned magic;
     const struct conf *conf;
@@ -86,8 +78,8 @@ struct hang_watch {
     uv_timer_t timer;
     struct hang hang;
     struct pauses pauses;
-    struct console_look consoles[2]; /* stdout, stderr */
-    enum hang_pace pace;             /* at the last look */
+    struct consoles consoles;
+    enum hang_pace pace; /* at the last look */
     bool paused;
     int64_t looked_us;
     struct flight_of flight; /* of this round, as ... */
@@ -114,18 +106,6 @@ struct hang_watch {
     pid_t pid;
 };
 
-/* A stream with a log file never waits for the console
- * (launcher/output/stream). */
-static bool may_wait(const struct conf *conf, enum conf_stream which)
-{
-    for (int i = 0; i < conf->nproc; i++) {
-        struct conf_plan p = conf_output_plan(&conf->output, i, which);
-        if (p.piped ? p.console && !p.file : !p.null)
-            return true;
-    }
-    return false;
-}
-
 struct hang_watch *hang_watch_new(uv_loop_t *loop,
                                   const struct conf *conf,
                                   struct workers *workers,
@@ -148,9 +128,7 @@ struct hang_watch *hang_watch_new(uv_loop_t *loop,
     w->stacks_fd = w->flight_fd = -1;
     w->flight.workers = workers;
     w->flight.n = conf->nproc;
-    for (int i = 0; i < 2; i++)
-        w->consoles[i] = (struct console_look){
-            .blocks = may_wait(conf, (enum conf_stream)(i + 1)), .waiting = -1};
+    consoles_init(&w->consoles, conf, workers);
     hang_init(&w->hang, &conf->hang, seen, conf->nproc);
     pauses_init(&w->pauses);
     (void)uv_timer_init(loop, &w->timer); /* cannot fail */
@@ -649,42 +627,12 @@ pid_t hang_watch_helper(const struct hang_watch *w)
 
 /* -- looking --------------------------------------------------------------- */
 
-static int64_t output_of_all(const struct hang_watch *w)
-{
-    struct hang_sample sample;
-    int64_t sum = 0;
-    for (int i = 0; i < w->conf->nproc; i++)
-        if (workers_look(w->workers, i, &sample))
-            sum += sample.output;
-    return sum;
-}
-
-/* A full console has taken something if its number has changed, or if the
- * relay has taken output of a worker: a terminal's number never changes. */
-static enum hang_pace
-pace_of(const struct hang_watch *w, struct console_look *c, int fd)
-{
-    struct console_look before = *c;
-    if (!c->blocks)
-        return HANG_RUNS;
-    c->waiting = pipe_probe(fd);
-    if (c->waiting < 0)
-        return HANG_RUNS;
-    c->output = output_of_all(w);
-    bool took = c->waiting != before.waiting || c->output != before.output;
-    return took ? HANG_SLOW : HANG_STANDS;
-}
-
 /* The time between two looks passed at the slowest pace that either saw. */
 static void pass_time(struct hang_watch *w, int64_t now_us)
 {
-    enum hang_pace slowest = w->pace;
-    w->pace = HANG_RUNS;
-    for (int i = 0; i < 2; i++) {
-        enum hang_pace pace = pace_of(w, &w->consoles[i], STDOUT_FILENO + i);
-        w->pace = pace > w->pace ? pace : w->pace;
-    }
-    slowest = w->pace > slowest ? w->pace : slowest;
+    enum hang_pace before = w->pace;
+    w->pace = consoles_look(&w->consoles);
+    enum hang_pace slowest = w->pace > before ? w->pace : before;
     int64_t us = now_us - w->looked_us;
     if (w->conf->hang.how != CONF_HANG_FIXED) /* more: we were stopped */
         us = mono_min(us, LOOKS_MISSED * LOOK_EVERY_US);

@@ -1,7 +1,7 @@
 /* links: launcher/hang/{hang_watch,stacks,flight,hang_evidence,odd_rank} */
 /* links: launcher/hang/{rank_look,rank_meet,stack_place,stack_line} */
 /* links: rendezvous/client/store rendezvous/base/dial */
-/* links: launcher/worker/{hang,pipe_probe} */
+/* links: launcher/hang/consoles launcher/worker/{hang,pipe_probe} */
 /* links: launcher/conf/{output,options,words,program} */
 /* links: launcher/proc/{procfs,signals} tests/lib/scratch OPTS NET */
 /* links: PROTO BASE */

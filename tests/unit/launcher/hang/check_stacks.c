@@ -1,7 +1,8 @@
 /* links: tests/lib/{fault,fault_each,scratch} */
 /* links: launcher/hang/{hang_watch,stacks,flight,hang_evidence,odd_rank} */
 /* links: launcher/hang/{rank_look,rank_meet,stack_place,stack_line,pauses} */
-/* links: launcher/worker/{hang,pipe_probe} rendezvous/client/store */
+/* links: launcher/hang/consoles launcher/worker/{hang,pipe_probe} */
+/* links: rendezvous/client/store */
 /* links: rendezvous/base/{dial,rng,opts,signals_name,err,log,mono} */
 /* links: rendezvous/base/{utf8,open_files,buf} rendezvous/proto/c10d */
 /* links: launcher/conf/{program,output,options,words} */

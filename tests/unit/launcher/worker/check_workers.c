@@ -102,8 +102,7 @@ void mpi_ended(struct mpi *m, struct agent_worker *w)
     (void)m, (void)w;
 }
 
-/* -- in place of launcher/proc/oom, which counts what the kernel kills ------
- */
+/* -- in place of launcher/proc/oom ----------------------------------------- */
 
 static int oom_kills;
 
