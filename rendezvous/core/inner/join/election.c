@@ -212,6 +212,15 @@ static bool may_be_voter(const struct run *run, const struct msg_join *j)
            j->term.count > 0;
 }
 
+/* It has promised more than this server asks for, or leads by. Else nobody need
+ * be looked for who has, which takes the longer the more nodes there are. */
+static bool outbids(const struct run *run, const struct node *n)
+{
+    const struct authority *a = &run->authority;
+    return a->state != AUTHORITY_FOLLOWER &&
+           term_cmp(&n->launcher.term, &a->term) > 0;
+}
+
 bool election_join(struct rdzv *r,
                    struct run *run,
                    struct node *n,
@@ -233,8 +242,9 @@ bool election_join(struct rdzv *r,
         make_joining(r, run, n);
         mark_here(r, run, n);
         node_ask(r, n);
-        run->takeover.outbid |=
-            run->state == RUN_ELECTING || run->round.number == 0;
+        run->takeover.outbid |= run->state == RUN_ELECTING
+                                    ? outbids(run, n)
+                                    : run->round.number == 0;
         return true;
     }
     node_says(r, n, AUTHORITY_HERE, 0);
@@ -266,7 +276,7 @@ bool election_rejoin(struct rdzv *r,
         make_joining(r, run, n);
         mark_here(r, run, n);
         node_ask(r, n);
-        run->takeover.outbid |= run->state == RUN_ELECTING;
+        run->takeover.outbid |= outbids(run, n);
         return true;
     }
     if (!n->untold)
@@ -630,8 +640,7 @@ void election_promise(struct rdzv *r,
 /* A voter has told by now what it accepted. */
 void election_beat(struct run *run, const struct node *n)
 {
-    if (term_cmp(&n->launcher.term, &run->authority.term) > 0)
-        run->takeover.outbid = true;
+    run->takeover.outbid |= outbids(run, n);
 }
 
 /* -- what members say meanwhile -------------------------------------------- */
