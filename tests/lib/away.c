@@ -21,7 +21,7 @@ static void nap(void)
 
 static void compute(void)
 {
-    for (volatile int n = 0;; n = n + 1)
+    for (volatile unsigned n = 0;; n = n + 1)
         ;
 }
 
