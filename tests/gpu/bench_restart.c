@@ -35,6 +35,12 @@ static void *note_place(void *ctx, const struct ddp_tensor *t)
     return l->at[l->n++];
 }
 
+static void drop(struct loading *l)
+{
+    for (size_t i = 0; i < STATE_TENSORS; i++)
+        free(l->at[i]);
+}
+
 /* All tensors are alike, so their order does not matter here. */
 static int64_t resume(struct ddp_keeper *k, struct state *s, void *stream)
 {
@@ -42,14 +48,14 @@ static int64_t resume(struct ddp_keeper *k, struct state *s, void *stream)
     struct ddp_kept kept = {.size = sizeof(kept)};
     if (ddp_keeper_load_into(k, note_place, &l, NULL, 0, &kept, &err) != 0) {
         check(err.code == DDP_ERR_NOINPUT ? 0 : -1);
+        drop(&l); /* it was asked for a save that is not whole */
         return 0;
     }
     for (size_t i = 0; i < l.n; i++)
         card_ok(card.MemcpyHtoDAsync_v2((uintptr_t)s->tensors[i].data, l.at[i],
                                         s->each, stream));
     card_ok(card.StreamSynchronize(stream));
-    for (size_t i = 0; i < l.n; i++)
-        free(l.at[i]);
+    drop(&l);
     return kept.step;
 }
 

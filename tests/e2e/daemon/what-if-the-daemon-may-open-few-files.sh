@@ -6,6 +6,7 @@
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 command -v python3 >/dev/null || skip 'needs python3'
+no_look_for_leaks
 port=$(free_port)
 for n in $(seq 4 39); do
     (ulimit -n "$n" && exec "$DDPRDZVD" --c10d \

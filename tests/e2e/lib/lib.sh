@@ -105,8 +105,8 @@ SCRIPT
     chmod +x in_group
 }
 
-# no_look_for_leaks: what ends with no descriptor left is not to look for leaks:
-# LSan cannot then, and waits for ever.
+# no_look_for_leaks: what ends with no descriptor left, or may start no process, is
+# not to look for leaks: LSan cannot then, and waits for ever or ends with 1.
 no_look_for_leaks()
 {
     export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
