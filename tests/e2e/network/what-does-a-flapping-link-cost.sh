@@ -10,7 +10,7 @@ careful_worker
 network server a b c
 daemon_on server d 29500
 nodes_on "a b c" --nnodes=2:3 --max_restarts=1 --scale_interval=0 \
-    --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=2 ./careful
+    --rdzv_endpoint=server:29500 --rdzv_conf=heartbeat_timeout=4 ./careful
 wait_world 3
 for turn in 1 2 3 4; do
     cut_off c
@@ -19,17 +19,17 @@ for turn in 1 2 3 4; do
     sleep 0.7
 done
 lines 3 '^round=' started
-measured 'four gaps of 0.4 s with heartbeat_timeout=2: nobody restarted'
+measured 'four gaps of 0.4 s with heartbeat_timeout=4: nobody restarted'
 for turn in 1 2; do
     cut_off c
-    sleep 2.3
+    sleep 4.6
     heal c
     sleep 0.$((turn * 3))
 done
 eventually 30 whole_round 3 1 || fail 'no world of all three'
 sleep 1
 wait_world 3 1
-measured "two gaps of 2.3 s: $((ROUND - 1)) more rounds"
+measured "two gaps of 4.6 s: $((ROUND - 1)) more rounds"
 [ "$ROUND" -le 5 ] || fail 'that is more than two rounds a gap'
 lines 0 ' restarts=[1-9]' started
 same 1 "$(values instance "$ROUND" | wc -w)" instances

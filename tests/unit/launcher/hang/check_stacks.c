@@ -34,7 +34,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 1
-#define LIMIT_MS  30000
+#define LIMIT_MS  (30000 * SUITE_PATIENCE)
 
 enum end {
     TOLD,

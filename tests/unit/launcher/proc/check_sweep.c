@@ -23,7 +23,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
-#define LIMIT_MS  30000
+#define LIMIT_MS  (30000 * SUITE_PATIENCE)
 
 enum end {
     DONE,

@@ -25,7 +25,7 @@
 
 #define CALLS_MAX 8
 #define PID       4711
-#define LIMIT_MS  6000
+#define LIMIT_MS  (6000 * SUITE_PATIENCE)
 
 enum end {
     TOLD,

@@ -27,7 +27,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 8
-#define LIMIT_MS  6000
+#define LIMIT_MS  (6000 * SUITE_PATIENCE)
 
 enum end {
     NAMED,

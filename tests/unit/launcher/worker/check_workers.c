@@ -33,7 +33,7 @@
 #include "tests/lib/suite.h"
 
 #define CALLS_MAX 6
-#define LIMIT_MS  30000
+#define LIMIT_MS  (30000 * SUITE_PATIENCE)
 
 enum end {
     DONE,
