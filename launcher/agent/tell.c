@@ -126,8 +126,7 @@ void agent_send_join(struct step *s)
         a->vote.echoed_us == MONO_NEVER
             ? -1
             : mono_min((s->now_us - a->vote.echoed_us) / MONO_MS, AGE_MS_MAX);
-    if (a->alive > 0)
-        m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
+    m.join.lease_ms = mono_ms_until(s->now_us, a->lease_until_us);
     agent_send(s, &m);
 }
 

@@ -88,6 +88,14 @@ static bool is_other_instance(const struct agent *a, const char *instance)
            !msg_same_instance(own, instance) && a->known == AGENT_END_UNKNOWN;
 }
 
+/* What it had accepted counts no more. */
+static void forget_vote(struct agent_vote *v)
+{
+    v->state = AGENT_VOTE_NONE;
+    v->accepted = (struct agent_ballot){.round = 0};
+    v->world = (struct msg_world){.round = 0};
+}
+
 /* Its vote in that instance counts no more, as that of an agent that is dead:
  * else it could bring back, alone, what gave way. */
 static void leave_instance(struct agent *a)
@@ -95,9 +103,7 @@ static void leave_instance(struct agent *a)
     struct agent_vote *v = &a->vote;
     msg_set(v->left, agent_instance(a));
     v->left_term = v->promised;
-    v->state = AGENT_VOTE_NONE;
-    v->accepted = (struct agent_ballot){.round = 0};
-    v->world = (struct msg_world){.round = 0};
+    forget_vote(v);
 }
 
 /*
@@ -190,12 +196,18 @@ static void put_in_force(struct agent_vote *v)
     v->accepted.before[0] = '\0';
 }
 
+/* Who has no vote in it has none any more: it may have been given up, and would
+ * go back with others to the round that it had accepted. */
 static void on_round_in_force(struct step *s, const struct agent_ballot *b)
 {
     struct agent_vote *v = &s->a->vote;
     int order = agent_ballot_order(b, &v->accepted);
     if (order < 0 || term_cmp(&b->term, &v->promised) > 0)
         return; /* what it proposes next will be newer */
+    if (!agent_is_among(s->a, b->voters)) {
+        forget_vote(v);
+        return;
+    }
     if (order > 0)
         accept_ballot(s, b);
     put_in_force(v);

@@ -38,7 +38,7 @@ void term_print(const struct term *t, char text[TERM_TEXT_SIZE])
 bool term_parse(struct term *t, const char *text)
 {
     size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 13 || text[digits] != '.' ||
+    if (digits == 0 || digits > 16 || text[digits] != '.' ||
         strlen(text + digits + 1) > TERM_ID_LEN)
         return false;
     *t = term_make(strtoll(text, NULL, 10), text + digits + 1);

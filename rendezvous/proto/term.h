@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define TERM_ID_LEN    16
-#define TERM_COUNT_MAX INT64_C(1000000000000)
+#define TERM_COUNT_MAX INT64_C(1000000000000000)
 
 struct term {
     int64_t count;            /* 0: none */

@@ -188,6 +188,8 @@ static void send_msg(struct sim *s, int i, const struct msg *m)
     const struct node_sim *n = &s->nodes[i];
     struct msg said = *m;
     check_recorded(s, i, m);
+    if (m->kind == MSG_KIND_accept)
+        round_accept(s, i, &m->accept);
     if (m->kind == MSG_KIND_join) {
         said.join.age_ms = (s->now_us - n->born_us) / MONO_MS;
         said.join.hosts = node_is_at_its_own(s, i, s->conns[n->conn].server);

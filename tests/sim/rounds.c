@@ -201,12 +201,18 @@ static void check_window(struct sim *s, struct instance *in, int restarts)
         sim_break(s, "invariant 3: restart %d comes too early", restarts);
 }
 
-/* Two lines may follow one round, and know nothing of each other: the later one
- * counts from that round on. */
-static bool is_of_another_line(const struct instance *in,
-                               const struct round_sim *r)
+/* A line begun by count, by launchers of which none had accepted the last round
+ * in force: they know nothing of that, and count from an older one on. */
+static bool is_of_unknowing_line(const struct round_sim *r,
+                                 const struct round_sim *last)
 {
-    return in->round > 0 && in->line != AUTHORITY_LINE(r->term.count);
+    if (last == NULL ||
+        AUTHORITY_LINE(last->term.count) == AUTHORITY_LINE(r->term.count))
+        return false;
+    for (int g = 0; g < r->group_world; g++)
+        if (r->seats[g].seen && last->accepted[r->seats[g].node])
+            return false;
+    return true;
 }
 
 /* Invariant 3: what was charged and then known to nobody that is left is
@@ -214,8 +220,6 @@ static bool is_of_another_line(const struct instance *in,
 static void
 check_charge(struct sim *s, struct instance *in, const struct round_sim *r)
 {
-    if (s->count[SIM_BY_COUNT] > 0 && is_of_another_line(in, r))
-        return;
     int charged = in->round == 0 ? 0 : r->restarts - in->restarts;
     if (charged < 0 && s->count[SIM_GONE_ON] + s->count[SIM_BY_COUNT] > 0)
         charged = 0; /* it was known only to nodes that were given up */
@@ -245,11 +249,13 @@ static void come_into_force(struct sim *s, struct round_sim *r)
         sim_break(s, "invariant 5: (%lld %s, %lld) comes after the final end",
                   (long long)r->term.count, r->term.id, (long long)r->round);
     check_none_runs(s, r);
-    check_charge(s, in, r);
+    if (!is_of_unknowing_line(r, newest))
+        check_charge(s, in, r);
+    if (r->group_world == 1) /* it need not say so */
+        r->accepted[r->seats[0].node] = true;
     s->count[SIM_ROUNDS]++;
     r->in_force = true;
     in->round = r->round;
-    in->line = AUTHORITY_LINE(r->term.count);
     in->restarts = r->restarts;
     in->group_world = r->group_world;
     in->world_size = r->world_size;
@@ -292,6 +298,13 @@ void round_go(struct sim *s, int node, const struct msg_go *g)
                   (long long)g->term.count, g->term.id, (long long)g->round);
     else
         come_into_force(s, r);
+}
+
+void round_accept(struct sim *s, int node, const struct msg_accept *m)
+{
+    struct round_sim *r = find(s, &m->term, m->round);
+    if (r != NULL)
+        r->accepted[node] = true;
 }
 
 void round_prepare(struct sim *s, const struct msg_prepare *o)

@@ -41,13 +41,33 @@ static bool may_have_two(const struct sim *s)
     return s->conf.endpoints > 0;
 }
 
-/* The run is strict, and one of those that live has accepted a round. */
+/* A launcher finds the others by an address of the list, or knows their places.
+ */
+static bool may_be_found(const struct sim *s, const struct agent *a)
+{
+    for (int i = 0; i < s->conf.endpoints; i++) {
+        int tenant = s->machines[s->conf.endpoint[i]].tenant;
+        if (tenant < 0 || s->nodes[tenant].alive)
+            return true;
+    }
+    return s->conf.endpoints == 0 || a->round.evidence != AGENT_NO_ROUND;
+}
+
+/* The run is strict, enough launchers find each other, and one of them has
+ * accepted a round. */
 static bool may_count(const struct sim *s)
 {
-    for (int i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].alive && agent_has_vote(&s->nodes[i].agent))
-            return 2 * s->conf.nodes_min > s->conf.nodes_max;
-    return false;
+    int n = 0;
+    bool knows = false;
+    for (int i = 0; i < s->n_nodes; i++) {
+        const struct agent *a = &s->nodes[i].agent;
+        if (!s->nodes[i].alive || !may_be_found(s, a))
+            continue;
+        n++;
+        knows |= agent_has_vote(a);
+    }
+    return 2 * s->conf.nodes_min > s->conf.nodes_max && knows &&
+           n >= s->conf.nodes_min;
 }
 
 void sim_check_settled(struct sim *s)

@@ -221,13 +221,14 @@ struct round_sim {
     int group_world, world_size, restarts;
     char master_addr[65];
     bool in_force;
+    bool accepted[SIM_AGENTS_MAX];
     int seen; /* of the places */
     struct seat *seats;
     int n_voters, voters[MSG_VOTERS_MAX]; /* nodes */
 };
 
-/* The terms from one election by count to the next. What of an older one lives
- * behind a cut may end there as it likes: nothing is promised across lines. */
+/* The terms from one election by count to the next. A later line that nobody of
+ * the last round is in knows nothing of that, nor of an end. */
 struct line {
     int64_t number;
     int final_status; /* of an end that a server said to be final; -1: none */
@@ -235,7 +236,7 @@ struct line {
 
 struct instance {
     char id[RNG_ID_LEN + 1];
-    int64_t round, line; /* the last one sealed */
+    int64_t round; /* the last one sealed */
     int restarts, group_world, world_size;
     char master_addr[65];
     int64_t over_us[SIM_CHARGES_MAX]; /* of the rounds that were charged */
@@ -400,6 +401,7 @@ void round_world(struct sim *s,
                  int instance,
                  const struct msg_world *w);
 void round_go(struct sim *s, int node, const struct msg_go *g);
+void round_accept(struct sim *s, int node, const struct msg_accept *m);
 void round_prepare(struct sim *s, const struct msg_prepare *o);
 void round_lease(struct sim *s, const struct msg_lease *l);
 void round_waiting(struct sim *s, const struct msg_waiting *w);

@@ -231,7 +231,8 @@ void authority_init(struct authority *a, const struct authority_rules *rules)
 {
     *a = (struct authority){.rules = *rules,
                             .state = AUTHORITY_FOLLOWER,
-                            .earlier_us = AUTHORITY_NO_ECHO};
+                            .earlier_us = AUTHORITY_NO_ECHO,
+                            .line_until_us = AUTHORITY_NO_ECHO};
 }
 
 /* The newest round is in force, as one of its members tells. */
@@ -350,6 +351,7 @@ static void hear_voter(const struct authority *a,
     case AUTHORITY_OBEYS:
     case AUTHORITY_TERM:
     case AUTHORITY_RUNS:
+    case AUTHORITY_HOLDS:
         return;
     }
     DDP_WRONG("word");
@@ -369,6 +371,8 @@ static void hear_launcher(struct authority *a,
         launchers_answer(a, l, value, now_us);
     if (word == AUTHORITY_ACCEPT && a->pending && value == a->next_round)
         launchers_answer(a, l, a->proposed_us, now_us);
+    if (word == AUTHORITY_HOLDS)
+        launchers_hold(a, value);
     if (word == AUTHORITY_GONE)
         launchers_remove(a, l);
 }
@@ -411,14 +415,36 @@ void authority_campaign(struct authority *a, const char *server)
     forget_answers(a);
 }
 
-void authority_give_up(struct authority *a, int lines, bool by_count)
+void authority_give_up(struct authority *a)
 {
-    int64_t heard = (AUTHORITY_LINE(a->heard) + lines) * AUTHORITY_LEAP;
     for (int i = 0; i < a->n_votes; i++)
         a->votes[i].given_up |= !is_here(&a->votes[i]);
-    if (heard < AUTHORITY_COUNT_MAX)
-        a->heard = heard;
+}
+
+/* Of two lines that somebody led the later one began half a lease after the
+ * other one, or more: whoever promised that one counts in the next a lease
+ * later, and within half a lease of the question for it. So numbers by age, of
+ * half a lease each, are in order as long as clocks are that exact. */
+void authority_begin_line(struct authority *a,
+                          int64_t age_us,
+                          bool by_count,
+                          int64_t now_us)
+{
+    int64_t half_us = a->rules.lease_us / 2;
+    int64_t line = age_us / half_us;
+    if (line <= AUTHORITY_LINE(a->heard))
+        line = AUTHORITY_LINE(a->heard) + 1;
+    if (line < AUTHORITY_LINE(AUTHORITY_COUNT_MAX))
+        a->heard = line * AUTHORITY_LEAP;
     a->by_count |= by_count;
+    if (by_count)
+        a->line_until_us = mono_after(now_us, half_us);
+}
+
+bool authority_is_broken(const struct authority *a, int64_t now_us)
+{
+    return (a->state == AUTHORITY_LEADER || a->by_count) &&
+           launchers_are_needed(a) && a->line_until_us < now_us;
 }
 
 void authority_resign(struct authority *a)
@@ -475,6 +501,8 @@ void authority_abandon(struct authority *a, bool ended)
 
 static void commit(struct authority *a)
 {
+    if (a->round == 0) /* the first line begins */
+        a->line_until_us = mono_after(a->proposed_us, a->rules.lease_us);
     a->pending = a->in_doubt = a->by_count = false;
     a->round = a->next_round;
     a->round_term = a->term;
@@ -486,7 +514,7 @@ static void commit(struct authority *a)
 enum authority_news authority_advance(struct authority *a, int64_t now_us)
 {
     if (a->state == AUTHORITY_CANDIDATE && are_enough(a, has_promised) &&
-        (!a->by_count || launchers_have_promised(a))) {
+        (!a->by_count || launchers_until_us(a) > now_us)) {
         a->state = AUTHORITY_LEADER;
         return AUTHORITY_ELECTED;
     }
@@ -558,7 +586,7 @@ struct authority_tally authority_tally(const struct authority *a,
         .may_campaign =
             a->heard < AUTHORITY_COUNT_MAX && are_enough(a, is_here),
         .lacks_voters = lacks_voters(a),
-        .lacks_launchers = !launchers_have_answered(a),
+        .lacks_launchers = launchers_until_us(a) == AUTHORITY_NO_ECHO,
         .end_is_known = is_half(a, AUTHORITY_NOW, knows_end) &&
                         is_half(a, AUTHORITY_BEFORE, knows_end)};
 }

@@ -32,8 +32,9 @@
  *               Nothing proves it; that is why an operator has to say it.
  *   strict      Of a run that needs more than half of its nodes two groups
  *               cannot exist: a leader needs nodes_min launchers as well,
- *               voters or not, and so many may go on by count without the
- *               voters (launchers_priv.h).
+ *               voters or not. A lease without them breaks the line of its
+ *               terms; then so many begin another one, by count, with the
+ *               voters or without (launchers_priv.h).
  *
  * States, and what leads from one to another:
  *
@@ -80,9 +81,9 @@ struct vote {
 /* A launcher, voter or not. It lies in its node, and is GONE before that is. */
 struct launcher {
     char id[MSG_VOTER_LEN + 1];
-    struct term term;          /* the highest that it promised to obey */
-    int64_t line, answered_us; /* where, and when, it last answered before it
-                                  came here; AUTHORITY_NO_ECHO: never */
+    struct term term;    /* the highest that it promised to obey */
+    int64_t answered_us; /* when it last answered another server than this one;
+                            AUTHORITY_NO_ECHO: never */
     /* Kept by the authority: */
     int64_t counted; /* the count of the term in which it counts; 0: in none */
     bool is_among;   /* the nodes_min newest, or all where there are fewer */
@@ -92,8 +93,7 @@ struct launcher {
 };
 
 struct launchers {
-    int promised;                     /* the term */
-    int answered;                     /* of these, that count, in the term */
+    int answered;                     /* that count, in the term */
     struct launcher *newest, *oldest; /* ... by their newest answer */
     struct launcher *least; /* so that nodes_min have answered as late, or
                                later; NULL: fewer have */
@@ -129,8 +129,11 @@ struct authority {
     int64_t proposed_us;
 
     int64_t earlier_us; /* no message of an earlier server came in later */
-    bool by_count; /* launchers gave the voters up: so many have to promise */
+    bool by_count; /* the term begins a line: launchers have to promise that */
     bool ended;
+
+    int64_t line_until_us; /* of a strict run: nobody can begin another line
+                              before */
 
     struct voters sets[AUTHORITY_SETS];
     int n_votes; /* of all three, each once */
@@ -160,6 +163,7 @@ enum authority_word {
                            proposed in the server's term */
     AUTHORITY_RUNS,     /* it was told to go in the round of this number */
     AUTHORITY_LEAVES,   /* it says that it goes */
+    AUTHORITY_HOLDS,    /* ... a lease until then, from who led before */
     AUTHORITY_FAREWELL, /* it is dead, and all that it told is noted. The server
                            must not lead, nor ask for promises, in a lower term
                            than the launcher had promised: it would count fewer
@@ -193,9 +197,10 @@ bool authority_learn(struct authority *a, const struct ballot *b);
 
 /* -- what follows ---------------------------------------------------------- */
 
-/* Counts beyond this are not believed: numbers end at 10^12. */
-#define AUTHORITY_COUNT_MAX INT64_C(999000000000)
-/* The terms of a line. */
+/* Counts beyond this are not believed: numbers end at 10^15. */
+#define AUTHORITY_COUNT_MAX INT64_C(999000000000000)
+/* The terms of a line: lines are numbered by the age of the run, one for each
+ * half of a lease. */
 #define AUTHORITY_LEAP        INT64_C(1000000)
 #define AUTHORITY_LINE(count) ((count) / AUTHORITY_LEAP)
 
@@ -205,10 +210,20 @@ bool authority_learn(struct authority *a, const struct ballot *b);
 void authority_campaign(struct authority *a, const char *server);
 
 /* The voters that are not here count as dead: from now on each of them is none,
- * until it comes. They may have promised terms that nobody here knows of: the
- * next one is `lines` lines above those. `by_count`: nodes_min launchers have
- * to promise that as well. */
-void authority_give_up(struct authority *a, int lines, bool by_count);
+ * until it comes. */
+void authority_give_up(struct authority *a);
+
+/* The next term is above all of which nobody here knows, in a run of that age;
+ * above those of each line that began before. `by_count`: nodes_min launchers
+ * have to promise it, within half a lease. */
+void authority_begin_line(struct authority *a,
+                          int64_t age_us,
+                          bool by_count,
+                          int64_t now_us);
+
+/* Whether this server, which leads or would by count, may do nothing in its
+ * line any more: nodes_min launchers did not answer for a lease. */
+bool authority_is_broken(const struct authority *a, int64_t now_us);
 
 /* Leads no more, and asks for no promises. Nothing may be proposed. */
 void authority_resign(struct authority *a);

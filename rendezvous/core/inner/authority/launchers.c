@@ -10,7 +10,7 @@
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
 
-static bool are_needed(const struct authority *a)
+bool launchers_are_needed(const struct authority *a)
 {
     return a->rules.strict && a->round > 0 && !a->ended;
 }
@@ -74,10 +74,8 @@ static void take_out(struct launchers *all, struct launcher *l)
 
 void launchers_remove(struct authority *a, struct launcher *l)
 {
-    if (is_counted(a, l)) {
+    if (is_counted(a, l))
         take_out(&a->launchers, l);
-        a->launchers.promised--;
-    }
     l->counted = 0;
     l->echo_us = AUTHORITY_NO_ECHO;
 }
@@ -89,18 +87,23 @@ void launchers_obey(struct authority *a, struct launcher *l)
     if (promised && is_counted(a, l))
         return;
     launchers_remove(a, l);
-    if (!promised)
-        return;
-    l->counted = a->term.count;
-    a->launchers.promised++;
+    if (promised)
+        l->counted = a->term.count;
 }
 
+/* Whoever led the line before may act with its answer for a lease. */
 static bool
 counts(const struct authority *a, const struct launcher *l, int64_t now_us)
 {
-    return l->answered_us == AUTHORITY_NO_ECHO ||
-           l->line == AUTHORITY_LINE(a->term.count) ||
+    return !a->by_count || l->answered_us == AUTHORITY_NO_ECHO ||
            now_us >= mono_after(l->answered_us, a->rules.lease_us);
+}
+
+static void extend_line(struct authority *a, int64_t now_us)
+{
+    const struct launcher *least = a->launchers.least;
+    if (least != NULL && now_us <= a->line_until_us)
+        launchers_hold(a, mono_after(least->echo_us, a->rules.lease_us));
 }
 
 void launchers_answer(struct authority *a,
@@ -114,27 +117,25 @@ void launchers_answer(struct authority *a,
     take_out(&a->launchers, l);
     l->echo_us = sent_us;
     put_in(a, l);
+    extend_line(a, now_us);
+}
+
+void launchers_hold(struct authority *a, int64_t until_us)
+{
+    if (until_us > a->line_until_us)
+        a->line_until_us = until_us;
 }
 
 /* -- whether they are enough ----------------------------------------------- */
 
-bool launchers_have_promised(const struct authority *a)
-{
-    return !are_needed(a) || a->launchers.promised >= a->rules.nodes_min;
-}
-
-bool launchers_have_answered(const struct authority *a)
-{
-    return !are_needed(a) || a->launchers.least != NULL;
-}
-
 int64_t launchers_until_us(const struct authority *a)
 {
-    if (!are_needed(a))
+    if (!launchers_are_needed(a))
         return MONO_NEVER;
     if (a->launchers.least == NULL)
         return AUTHORITY_NO_ECHO;
-    return mono_after(a->launchers.least->echo_us, a->rules.lease_us);
+    return mono_min(a->line_until_us,
+                    mono_after(a->launchers.least->echo_us, a->rules.lease_us));
 }
 
 void launchers_check(const struct authority *a)
@@ -149,7 +150,7 @@ void launchers_check(const struct authority *a)
         echo_us = l->echo_us;
         among += l->is_among;
     }
-    ddp_assert(n == all->answered && n <= all->promised);
+    ddp_assert(n == all->answered);
     ddp_assert((all->least != NULL) == (n >= a->rules.nodes_min));
     ddp_assert(among <= n);
 }

@@ -4,16 +4,21 @@
  *
  * A run is strict if it needs more than half of its nodes: two groups of
  * nodes_min cannot exist. Its leader grants leases and puts rounds in force
- * only with nodes_min launchers, besides the voters. So many launchers may also
- * elect it without those voters, by count (takeover.c). A leader by its voters,
+ * only with nodes_min launchers, besides the voters. A leader by its voters,
  * without launchers, waits: others find it.
  *
- * The terms from one election by count to the next are a line. A launcher
- * counts at once in the line in which it last answered a server, or if it has
- * never answered any; in another line only a lease after that. So no launcher
- * counts in two lines at once, and leaders of two lines that act at once have
- * 2 * nodes_min launchers: fewer live within a lease, by assumption, and a
- * leader admits no more (join.c).
+ * The terms from one election by count to the next are a line. It is unbroken
+ * up to a moment if in each lease before that moment nodes_min launchers
+ * answered a leader of the line: who takes over within the line knows that by
+ * the leases that its voters hold. Nobody acts in a broken line. So many
+ * launchers then begin another one, by count, with the voters or without
+ * (takeover.c): each of them counts in that election a lease after it last
+ * answered another server.
+ *
+ * So no two lines are led at once: nodes_min launchers that answered in the one
+ * within a lease and nodes_min that elect the other one have a launcher in
+ * common, since fewer than 2 * nodes_min live within a lease; that is assumed,
+ * and a leader admits no more (join.c).
  *
  * Launchers are kept in the order of their newest answers, so that the answer
  * of which nodes_min are as new or newer is at hand: each answer costs the
@@ -34,16 +39,19 @@ void launchers_answer(struct authority *a,
                       int64_t sent_us,
                       int64_t now_us);
 
+/* One of them has a lease until then: so long the line is not broken. */
+void launchers_hold(struct authority *a, int64_t until_us);
+
 /* It is gone. */
 void launchers_remove(struct authority *a, struct launcher *l);
 
-/* Enough have promised, have answered. True if the run is not strict, is over,
- * or had no round yet: its first one takes them all. */
-bool launchers_have_promised(const struct authority *a);
-bool launchers_have_answered(const struct authority *a);
+/* False if the run is not strict, is over, or had no round yet: its first one
+ * takes them all. */
+bool launchers_are_needed(const struct authority *a);
 
 /* Until when a lease may be granted that began when enough of them had
- * answered; MONO_NEVER: as above. */
+ * answered, in an unbroken line; AUTHORITY_NO_ECHO: too few have; MONO_NEVER:
+ * they are not needed. */
 int64_t launchers_until_us(const struct authority *a);
 
 /* Asserts that the order is one. */

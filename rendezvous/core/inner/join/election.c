@@ -79,6 +79,7 @@ void election_open(struct rdzv *r, struct run *run, int64_t heard)
 {
     forget_voters(run, heard <= HEARD_MAX ? heard : 0);
     run->takeover.end_status = -1;
+    run->takeover.born_us = MONO_NEVER;
     run->takeover.notice_at_us = run->takeover.count_at_us = MONO_NEVER;
     election_begin(r, run);
     /* Of no voters all have promised. */
@@ -97,16 +98,14 @@ static void hear_term(struct rdzv *r,
         node_says(r, n, AUTHORITY_TERM, e->count);
 }
 
-/* Where it last answered a server before it came here; nothing of a node that
- * is back, and has answered no other server than this one since. */
+/* When it last answered a server before it came here; nothing of a node that is
+ * back, and has answered no other server than this one since. */
 static void note_other_server(const struct rdzv *r,
                               struct node *n,
                               const struct msg_join *j)
 {
-    if (j->answered_ms < 0)
-        return;
-    n->launcher.line = j->term.count > 0 ? AUTHORITY_LINE(j->term.count) : -1;
-    n->launcher.answered_us = r->now_us - j->answered_ms * MONO_MS;
+    if (j->answered_ms >= 0)
+        n->launcher.answered_us = r->now_us - j->answered_ms * MONO_MS;
 }
 
 static void
@@ -391,6 +390,7 @@ is_of_interest(struct rdzv *r, struct run *run, const struct node *n)
         return false;
     forget_voters(run, run->authority.heard);
     *t = (struct run_takeover){.end_status = -1,
+                               .born_us = MONO_NEVER,
                                .own_us = t->own_us,
                                .notice_at_us = t->notice_at_us,
                                .count_at_us = MONO_NEVER};
@@ -475,8 +475,8 @@ static void take_voted(struct rdzv *r,
     if (c->join.answered_ms >= 0)
         told->answered_us = c->at_us - c->join.answered_ms * MONO_MS;
     bool is_newer = take_newest(r, run, v, told);
-    if (is_newer)
-        run->takeover.born_us = r->now_us - c->join.instance_ms * MONO_MS;
+    run->takeover.born_us = mono_min(run->takeover.born_us,
+                                     r->now_us - c->join.instance_ms * MONO_MS);
     node_says(r, n, AUTHORITY_HERE, 0);
     hear_term(r, run, n, &n->launcher.term);
     confirm_by_place(r, n, &c->join);

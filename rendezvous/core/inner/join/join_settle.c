@@ -41,7 +41,7 @@ void join_settle(struct rdzv *r,
         inherit_sums(r, run, j);
     strikes_believe(r, run, n, knows ? j->strikes : 0, j->cooldown_left_ms);
     /* A lease of the server before us, which ours may not reach in time. */
-    if (may_run)
+    if (may_run && j->state != MSG_STATE_READY)
         n->lease_until_us = mono_after(
             r->now_us, mono_min(j->lease_ms * MONO_MS, run->conf.heartbeat_us) +
                            run->conf.heartbeat_us);
@@ -52,8 +52,7 @@ void join_settle(struct rdzv *r,
         note(r, NOTE_stale, run, n->name, "it holds round %lld",
              (long long)j->round);
         node_make_stale(r, n, j->round, "that round is over");
-        if (!inherit_is_of_instance(run, j))
-            propose_say_voters(r, run, n); /* it has no vote any more */
+        propose_say_voters(r, run, n); /* it may have no vote any more */
     } else {
         if (!pending) /* where to go if this server is lost */
             propose_say_voters(r, run, n);

@@ -228,9 +228,25 @@ static void refuse_older(struct rdzv *r, struct run *run)
     }
 }
 
+/* Those of the line that it goes on with: while one is out nobody can have
+ * begun another line. */
+static void hear_leases(struct rdzv *r, struct run *run)
+{
+    int64_t line = AUTHORITY_LINE(run->authority.round_term.count);
+    for (int i = run->head; i >= 0; i = r->nodes[i].next) {
+        const struct statement *c = statement_of(r, &r->nodes[i]);
+        if (msg_same_instance(c->join.instance, run->takeover.instance) &&
+            AUTHORITY_LINE(c->join.term.count) == line)
+            node_says(r, &r->nodes[i], AUTHORITY_HOLDS,
+                      c->at_us + mono_min(c->join.lease_ms * MONO_MS,
+                                          run->conf.heartbeat_us));
+    }
+}
+
 /* This server has become the leader. */
 static void take_over(struct rdzv *r, struct run *run)
 {
+    hear_leases(r, run);
     run->state = RUN_GATHER;
     round_gather(r, run);
     inherit_round(r, run);
@@ -260,7 +276,8 @@ static void grant_all(struct rdzv *r, struct run *run)
 static void win(struct rdzv *r, struct run *run)
 {
     struct authority *a = &run->authority;
-    round_be_calm(r, run);
+    if (run->state == RUN_ELECTING || !a->by_count) /* else it has waited */
+        round_be_calm(r, run);
     if (run->state == RUN_ELECTING)
         take_over(r, run);
     struct authority_tally tally = authority_tally(a, r->now_us);
@@ -274,6 +291,11 @@ static void win(struct rdzv *r, struct run *run)
          (long long)a->term.count, tally.here, tally.voters, dead);
     if (run->state != RUN_ENDED)
         grant_all(r, run);
+}
+
+static bool can_campaign(const struct run *run)
+{
+    return authority_tally(&run->authority, 0).may_campaign;
 }
 
 /* -- by count -------------------------------------------------------------- */
@@ -299,40 +321,57 @@ static void describe_missing(const struct run *run, char *text, size_t size)
     }
 }
 
-/* Whether enough launchers of a strict run are here, and too few voters. */
-static bool may_count(const struct run *run)
+/* How many nodes are here, and were heard in half a lease. */
+static int nodes_heard(const struct rdzv *r, const struct run *run)
 {
-    return run->authority.rules.strict && run->authority.round > 0 &&
-           run->authority.heard < AUTHORITY_COUNT_MAX &&
-           authority_tally(&run->authority, 0).lacks_voters &&
-           run_nodes_here(run) >= run->conf.nodes_min;
+    int n = 0;
+    for (int i = run->head; i >= 0; i = r->nodes[i].next)
+        n += r->nodes[i].conn >= 0 &&
+             r->nodes[i].heard_us > r->now_us - run->conf.heartbeat_us / 2;
+    return n;
+}
+
+/* Whether enough launchers of a strict run are here, and too few voters, or the
+ * line is broken. */
+static bool may_count(const struct rdzv *r, const struct run *run)
+{
+    const struct authority *a = &run->authority;
+    return a->rules.strict && a->round > 0 && a->heard < AUTHORITY_COUNT_MAX &&
+           (authority_tally(a, 0).lacks_voters ||
+            authority_is_broken(a, r->now_us)) &&
+           nodes_heard(r, run) >= run->conf.nodes_min;
 }
 
 /* When those that are here have answered nobody else for a lease, so that they
- * count; at least half a lease from now, in which voters may come. */
+ * count; if too few voters of another server's are here, at least half a lease
+ * from now, in which they may come. */
 static int64_t all_count_at_us(const struct rdzv *r, const struct run *run)
 {
     int64_t lease_us = run->conf.heartbeat_us;
-    int64_t last_us = r->now_us - lease_us / 2;
+    bool awaits = run->state == RUN_ELECTING && !can_campaign(run);
+    int64_t last_us = r->now_us - (awaits ? lease_us / 2 : lease_us);
     for (int i = run->head; i >= 0; i = r->nodes[i].next)
         if (r->nodes[i].launcher.answered_us > last_us)
             last_us = r->nodes[i].launcher.answered_us;
     return mono_after(last_us, lease_us);
 }
 
-/* A leader has waited for a lease since those voters answered. */
+/* A leader that lacks voters waits for a lease after they answered. */
 static int64_t count_at_us(const struct rdzv *r, const struct run *run)
 {
     const struct authority *a = &run->authority;
     int64_t at_us = run->takeover.count_at_us;
-    if (!may_count(run))
+    if (!may_count(r, run))
         return MONO_NEVER;
-    if (a->state == AUTHORITY_LEADER)
-        return authority_leases(a, r->now_us).voters_us;
-    return at_us != MONO_NEVER ? at_us : all_count_at_us(r, run);
+    if (a->state != AUTHORITY_LEADER)
+        return at_us != MONO_NEVER ? at_us : all_count_at_us(r, run);
+    at_us = all_count_at_us(r, run);
+    int64_t voters_us = authority_leases(a, r->now_us).voters_us;
+    return authority_tally(a, 0).lacks_voters && voters_us > at_us ? voters_us
+                                                                   : at_us;
 }
 
-static void go_on_by_count(struct rdzv *r, struct run *run)
+static void go_on_without(struct rdzv *r, struct run *run)
 {
     struct run_takeover *t = &run->takeover;
     char missing[sizeof(t->without)];
@@ -341,7 +380,16 @@ static void go_on_by_count(struct rdzv *r, struct run *run)
     note(r, NOTE_by_count, run, "",
          "enough nodes are here (%d); the run goes on without %s",
          run_nodes_here(run), t->without);
-    run_give_up_missing(r, run, true);
+    run_give_up_missing(r, run);
+}
+
+static void go_on_by_count(struct rdzv *r, struct run *run)
+{
+    struct run_takeover *t = &run->takeover;
+    t->without[0] = '\0';
+    if (!can_campaign(run))
+        go_on_without(r, run);
+    run_begin_line(r, run, true);
     t->count_at_us = MONO_NEVER;
     if (run->state == RUN_ELECTING &&
         run->authority.state == AUTHORITY_CANDIDATE)
@@ -360,11 +408,6 @@ static bool is_outbid(const struct rdzv *r, const struct run *run)
             return true;
     }
     return false;
-}
-
-static bool can_campaign(const struct run *run)
-{
-    return authority_tally(&run->authority, 0).may_campaign;
 }
 
 static bool wants_election(const struct rdzv *r, struct run *run)

@@ -247,7 +247,8 @@ static void command_go_on(struct rdzv *r, const struct rdzv_event *ev)
     note(r, NOTE_ordered, run, "",
          "go-on with %d of %d voter%s, by ddpctl from %s", m.here, m.all,
          m.plural, ev->peer_addr);
-    run_give_up_missing(r, run, false);
+    run_give_up_missing(r, run);
+    run_begin_line(r, run, false);
     answer(r, ev->conn, text);
 }
 

@@ -92,15 +92,17 @@ static void fill_voters(const struct run *run, struct msg *m)
     msg_set(v->addrs, run->takeover.addrs);
 }
 
-/* A node without a vote only has to know where to go. */
-static void leave_some(const struct run *run, struct msg_voters *v)
+/* A node without a vote only has to know where to go; a spare, that it has none
+ * any more in a round that is in force. */
+static void leave_some(const struct run *run, struct msg_voters *v, bool ids)
 {
     char *at = v->addrs;
     msg_set_name(v->instance, run->instance);
     for (int i = 0; i < ADDRS_SOME && *at != '\0'; i++)
         at = strchr(at, ' ') + 1;
     memset(at, 0, sizeof(v->addrs) - (size_t)(at - v->addrs));
-    memset(v->ids, 0, sizeof(v->ids));
+    if (ids)
+        memset(v->ids, 0, sizeof(v->ids));
 }
 
 void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
@@ -112,7 +114,7 @@ void propose_say_voters(struct rdzv *r, struct run *run, const struct node *n)
     fill_voters(run, &m);
     bool in_doubt = !a->pending && a->in_doubt;
     if (in_doubt || authority_vote(a, n->agent) == NULL)
-        leave_some(run, &m.voters);
+        leave_some(run, &m.voters, in_doubt || a->pending || node_in_round(n));
     reply_node(r, n, &m);
 }
 

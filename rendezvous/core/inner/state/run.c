@@ -76,15 +76,21 @@ int run_nodes_here(const struct run *run)
 
 /* -- its authority --------------------------------------------------------- */
 
-/* Two servers that do not hear of each other are to take different lines. */
-#define LINES_MAX 64
-
-void run_give_up_missing(struct rdzv *r, struct run *run, bool by_count)
+void run_give_up_missing(struct rdzv *r, struct run *run)
 {
     rdzv_touch(r, run);
-    run->takeover.leaps = run->takeover.ordered = true;
-    authority_give_up(&run->authority, 1 + (int)rng_below(&r->rng, LINES_MAX),
-                      by_count);
+    run->takeover.leaps = true;
+    authority_give_up(&run->authority);
+}
+
+void run_begin_line(struct rdzv *r, struct run *run, bool by_count)
+{
+    int64_t born_us =
+        run->state == RUN_ELECTING ? run->takeover.born_us : run->born_us;
+    rdzv_touch(r, run);
+    run->takeover.ordered = true;
+    authority_begin_line(&run->authority, r->now_us - born_us, by_count,
+                         r->now_us);
 }
 
 /* -- its instance ---------------------------------------------------------- */

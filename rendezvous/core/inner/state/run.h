@@ -269,9 +269,12 @@ static inline bool run_has_voters(const struct run *run, int64_t now_us)
 /* How many nodes are connected. */
 int run_nodes_here(const struct run *run);
 
-/* The voters that are not here count as dead from now on, and numbers of terms
- * and rounds leap above those that only they may know of. */
-void run_give_up_missing(struct rdzv *r, struct run *run, bool by_count);
+/* The voters that are not here count as dead from now on, and the numbers of
+ * rounds leap above those that only they may know of. */
+void run_give_up_missing(struct rdzv *r, struct run *run);
+
+/* So do those of terms: a line of them begins (authority_begin_line). */
+void run_begin_line(struct rdzv *r, struct run *run, bool by_count);
 
 /* Half of the voters know of the end. */
 bool run_end_is_known(const struct run *run);

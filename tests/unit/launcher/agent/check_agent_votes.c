@@ -183,6 +183,20 @@ TEST_LOOP(test_voter_tells_what_it_accepted, 0, 2)
     ck_assert_int_eq(voted.vote.end_term.count, 0);
 }
 
+/* Found by the simulator: voters that had been given up came back as spares,
+ * were cut off, and elected a leader of the round that they had accepted
+ * before. */
+TEST_LOOP(test_voter_of_no_later_round_has_no_vote, 0, 3)
+{
+    run_voted();
+    voters(1002, 1, _i == 1, _i == 0 ? ALL : OTHER THIRD, _i == 1 ? ALL : "");
+    disconnected();
+    voted.vote.round = 0;
+    connected();
+    ck_assert_int_eq(agent.vote.state != AGENT_VOTE_NONE, _i != 2);
+    ck_assert_int_eq(voted.vote.round, _i == 2 ? 0 : 1002);
+}
+
 /* Found by the simulator: all connections broke as it came, so that `waiting`
  * told of missing voters as well. */
 TEST_LOOP(test_spare_knows_that_it_is_one_while_voters_are_missing, 0, 2)

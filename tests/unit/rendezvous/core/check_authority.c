@@ -443,17 +443,23 @@ TEST_LOOP(test_authority_round_is_in_force_by_half_of_old_and_new, 0, 6)
 }
 
 /* Voters that are given up may have promised terms of which nobody here knows:
- * the next one is in another line. */
-TEST(test_authority_term_leaps_to_another_line_when_voters_are_given_up)
+ * the next one is above those by the age of the run, and by the terms that are
+ * known. */
+TEST(test_authority_line_is_numbered_by_the_age_of_the_run)
 {
+    static const struct {
+        int64_t age_us, line;
+    } rows[] = {{0, 1},
+                {LEASE / 2, 2}, /* the clock of another one is behind */
+                {40 * LEASE, 80},
+                {41 * LEASE, 82},
+                {INT64_MAX, 82}}; /* numbers end */
     lead_round_of(3);
-    int64_t before = o.term.count;
-    authority_give_up(&o, 1, false);
-    authority_campaign(&o, ME);
-    ck_assert_int_eq(AUTHORITY_LINE(o.term.count), AUTHORITY_LINE(before) + 1);
-    authority_give_up(&o, 40, false);
-    authority_campaign(&o, ME);
-    ck_assert_int_eq(AUTHORITY_LINE(o.term.count), AUTHORITY_LINE(before) + 41);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        authority_begin_line(&o, rows[i].age_us, false, now_us);
+        authority_campaign(&o, ME);
+        ck_assert_int_eq(AUTHORITY_LINE(o.term.count), rows[i].line);
+    }
 }
 
 /* Found by the model: nodes that had not accepted it began another instance
@@ -631,7 +637,7 @@ TEST(test_authority_half_of_none_is_none_and_more_is_not)
     authority_abandon(&o, false);
     authority_resign(&o);
     ck_assert(!tally().may_campaign && tally().lacks_voters);
-    authority_give_up(&o, 1, false); /* an operator's word */
+    authority_give_up(&o); /* an operator's word */
     ck_assert(tally().may_campaign);
 }
 
@@ -671,7 +677,7 @@ TEST(test_authority_given_up_voters_are_none_until_they_come)
     setup_round(3);
     here(0, 0);
     ck_assert(!tally().may_campaign && tally().lacks_voters);
-    authority_give_up(&o, 1, false);
+    authority_give_up(&o);
     ck_assert(tally().may_campaign && !tally().lacks_voters);
     ck_assert_int_eq(tally().here, 1);
     ask();

@@ -52,10 +52,10 @@ TEST(test_rdzv_stop_tells_how_long_a_worker_has_been_dead)
     run_two(2, 2);
     beat_of(0, 5, 4, 1);
     beat_of(1, 5, 4, 1);
-    now_us += 2 * MONO_S;
+    now_us += HEARTBEAT / 4;
     closed(1, false);
     failed(0, 1, 3, MONO_S);
-    now_us += MONO_S / 2;
+    now_us += HEARTBEAT / 2;
     struct msg m = holds(1, &placed[1], MSG_STATE_RUNNING);
     say(11, &m);
     ck_assert(told(11, "stop"));

@@ -417,7 +417,7 @@ TEST(test_takeover_again_waits_for_leases_of_the_one_between)
 TEST(test_takeover_term_is_not_raised_for_an_absurd_one)
 {
     round_of(2, 2, 3);
-    promised_elsewhere(5, 900000000000);
+    promised_elsewhere(5, 900000000000000);
     come(5);
     goes_on(HEARTBEAT);
     ck_assert_int_lt(voters[0].promised.count, 2000000);

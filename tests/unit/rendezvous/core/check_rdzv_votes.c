@@ -141,16 +141,18 @@ TEST(test_half_of_the_voters_go_on)
     ck_assert_int_eq(running(), 2);
 }
 
-/* A server that was held up for long asks again, in the same term. */
-TEST(test_server_that_froze_asks_again)
+/* A server that was held up for long asks again, in the same term; in a strict
+ * run others may have gone on meanwhile, and it begins another line. */
+TEST_LOOP(test_server_that_froze_asks_again, 1, 3)
 {
-    int64_t before = round_of(3, 2, 3);
+    int64_t before = round_of(3, _i, 3);
     now_us += 5 * HEARTBEAT;
     tick(5 * HEARTBEAT);
     goes_on(HEARTBEAT);
     ck_assert_int_eq(running(), 3);
-    ck_assert_int_eq(voters[0].promised.count, 1);
-    ck_assert_int_gt(newest_round(), before);
+    ck_assert((voters[0].promised.count == 1) == (_i == 1));
+    ck_assert((voters[0].promised.count >= AUTHORITY_LEAP) == (_i == 2));
+    ck_assert_int_eq(newest_round(), before + 1);
 }
 
 /* No lease reaches beyond the echo of half. */

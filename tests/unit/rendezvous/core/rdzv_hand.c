@@ -187,6 +187,7 @@ struct msg make_rejoin(int who, int64_t round, enum msg_state state)
     m.join.round = round;
     m.join.state = (int64_t)state;
     m.join.group_rank = state == MSG_STATE_NONE ? -1 : who;
+    m.join.lease_ms = HEARTBEAT / 2 / MONO_MS;
     return m;
 }
 
