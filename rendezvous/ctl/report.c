@@ -19,13 +19,15 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/ctl/status.h"
 #include "rendezvous/past/page.h"
+#include "rendezvous/past/past_json.h"
 
-#define LINE_BYTES 65536 /* launchers write no more than 4000 */
+#define LINE_BYTES     65536 /* launchers write no more than 4000 */
+#define DOCUMENT_BYTES (64u << 20)
 
 struct reading {
     const struct ctl_report *conf;
     struct past past;
-    struct page_files seen;
+    struct past_files seen;
     const char *first; /* the file in which the run was found */
     char name[300];    /* of the file that is read, clean */
     int file;
@@ -147,16 +149,26 @@ static int read_all(struct reading *r, struct ddp_err *err)
     return past_finish(&r->past, err);
 }
 
+static void print_document(const struct reading *r)
+{
+    struct buf out;
+    buf_init(&out, DOCUMENT_BYTES);
+    if (!past_json(&r->past, &r->seen, &out))
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the report");
+    (void)fwrite(buf_head(&out), 1, buf_len(&out), stdout);
+    fputc('\n', stdout);
+    buf_free(&out);
+}
+
+/* stdout remembers whether a write has failed. */
 static int print(const struct reading *r)
 {
-    bool whole = true;
     if (r->conf->json)
-        whole = page_json(&r->past, &r->seen, stdout);
+        print_document(r);
     else
         page_print(&r->past, &r->seen, stdout);
-    return whole && fflush(stdout) == 0 && !ferror(stdout)
-               ? 0
-               : ctl_status_fail_to_write();
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0
+                                                  : ctl_status_fail_to_write();
 }
 
 int ctl_report_run(const struct ctl_report *conf)

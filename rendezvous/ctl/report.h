@@ -1,6 +1,6 @@
 /*
  * ctl/report: ddpctl report: reads the --events files of a run's nodes and
- * prints what they say together, as a page or as sums.
+ * prints what they say together, as a page or as JSON.
  */
 #ifndef RENDEZVOUS_CTL_REPORT_H
 #define RENDEZVOUS_CTL_REPORT_H
@@ -14,7 +14,7 @@ struct ctl_report {
     const char *const *files;      /* "-": standard input */
     int n_files;
     const char *run; /* only this one; NULL: the only one that there is */
-    bool json;       /* the sums instead of a page */
+    bool json;       /* instead of a page */
 };
 
 /* Returns the exit status. */

@@ -4,11 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "rendezvous/base/buf.h"
-#include "rendezvous/base/json.h"
 #include "rendezvous/base/mono.h"
 #include "rendezvous/base/utf8.h"
-#include "rendezvous/account/account_json.h"
 
 /* -- texts ----------------------------------------------------------------- */
 
@@ -523,7 +520,7 @@ static bool is_over(const struct past *p)
 }
 
 static void
-put_notes(const struct past *p, const struct page_files *files, FILE *f)
+put_notes(const struct past *p, const struct past_files *files, FILE *f)
 {
     int64_t gone = missing(p);
     fprintf(f,
@@ -566,7 +563,7 @@ put_notes(const struct past *p, const struct page_files *files, FILE *f)
     fputs("</ul></section>\n</body></html>\n", f);
 }
 
-void page_print(const struct past *p, const struct page_files *files, FILE *f)
+void page_print(const struct past *p, const struct past_files *files, FILE *f)
 {
     put_head(p, f);
     put_goodput(p, f);
@@ -575,48 +572,4 @@ void page_print(const struct past *p, const struct page_files *files, FILE *f)
     put_failures(p, f);
     put_taken(p, f);
     put_notes(p, files, f);
-}
-
-/* -- JSON ------------------------------------------------------------------ */
-
-static void json_round(struct json *j, const struct past_round *r)
-{
-    json_open(j, NULL, '{');
-    json_int(j, "round", r->round);
-    json_micros(j, "sealed_unix", r->sealed_us);
-    json_int(j, "nodes", r->nodes);
-    json_int(j, "world_size", r->world_size);
-    account_json_parts(j, &r->cost);
-    json_bool(j, "failed", r->failed);
-    json_text(j, "text", r->why);
-    json_close(j, '}');
-}
-
-bool page_json(const struct past *p, const struct page_files *files, FILE *f)
-{
-    struct buf out;
-    struct json j;
-    buf_init(&out, 64u << 20);
-    json_init(&j, &out);
-    json_open(&j, NULL, '{');
-    json_text(&j, "run", p->run);
-    json_int(&j, "nodes", p->nodes);
-    json_int(&j, "rounds", (int64_t)p->n_rounds);
-    json_int(&j, "restarts", p->restarts);
-    json_int(&j, "failures", (int64_t)p->n_failures);
-    json_int(&j, "takeovers", (int64_t)p->n_taken);
-    json_int(&j, "nodes_missing", missing(p));
-    json_int(&j, "torn_lines", files->torn);
-    json_int(&j, "bad_lines", files->bad);
-    account_json(&j, &p->account, p->end_us);
-    json_open(&j, "timeline", '[');
-    for (size_t i = 0; i < p->n_rounds && !j.full; i++)
-        json_round(&j, &p->rounds[i]);
-    json_close(&j, ']');
-    json_close(&j, '}');
-    bool whole = !j.full &&
-                 fwrite(buf_head(&out), 1, buf_len(&out), f) == buf_len(&out) &&
-                 fputc('\n', f) != EOF;
-    buf_free(&out);
-    return whole;
 }

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "rendezvous/past/past.h"
+#include "rendezvous/past/past_json.h"
 
 /* How many of each are on a page, which stays below some 100 kB so. */
 #define PAGE_ROUNDS_MAX   100
@@ -18,17 +18,7 @@
 #define PAGE_TAILS_MAX    20 /* failures with last lines */
 #define PAGE_TAKEN_MAX    50
 
-/* What was odd about the files. */
-struct page_files {
-    int files;
-    int64_t torn; /* last lines that are not whole */
-    int64_t bad;  /* other lines that are no events */
-};
-
 /* After past_finish. */
-void page_print(const struct past *p, const struct page_files *files, FILE *f);
-
-/* The sums as JSON, with the names that /status has; false: no memory. */
-bool page_json(const struct past *p, const struct page_files *files, FILE *f);
+void page_print(const struct past *p, const struct past_files *files, FILE *f);
 
 #endif

@@ -35,7 +35,7 @@ all_end 0 a b
 ctl 0 "127.0.0.1:$port" status --json
 mv ctl.out status
 
-# report STATUS WORD...: the page, or the sums, is in out; what is said in err.
+# report STATUS WORD...: the page, or the document, is in out; what is said in err.
 report()
 {
     _want=$1
@@ -61,7 +61,9 @@ for name in wall_s ran_s; do
     [ "${apart#-}" -le "$((theirs / 100 + $(with_room 50 "$(busy)")))" ] ||
         fail "$name: $ours and $theirs"
 done
-has '"rounds":2,"restarts":1,"failures":1' out
+has '"state":"ended","round":2,"nodes":2,"world_size":2,"restarts":1,' out
+has '"end":{"status":0,"text":"all workers succeeded"}' out
+has '"failures_left_out":0' out
 
 report 0 events.b events.a
 has '<title>run job&#60;i&#62;</title>' out
