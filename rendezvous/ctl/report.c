@@ -18,7 +18,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/ctl/status.h"
-#include "rendezvous/past/page.h"
+#include "rendezvous/http/page.h"
 #include "rendezvous/past/past_json.h"
 
 #define LINE_BYTES     65536 /* launchers write no more than 4000 */
@@ -149,24 +149,44 @@ static int read_all(struct reading *r, struct ddp_err *err)
     return past_finish(&r->past, err);
 }
 
-static void print_document(const struct reading *r)
+/* In JSON this letter stands in texts only. Without it no text ends the element
+ * or opens another one. */
+static void print_in_element(const char *json, size_t len)
 {
-    struct buf out;
-    buf_init(&out, DOCUMENT_BYTES);
-    if (!past_json(&r->past, &r->seen, &out))
-        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the report");
-    (void)fwrite(buf_head(&out), 1, buf_len(&out), stdout);
-    fputc('\n', stdout);
-    buf_free(&out);
+    for (size_t i = 0; i < len; i++)
+        if (json[i] == '<')
+            fputs("\\u003c", stdout);
+        else
+            fputc(json[i], stdout);
+}
+
+static void print_page(const char *json, size_t len)
+{
+    const char *title = strstr(page_html, PAGE_TITLE);
+    ddp_assert(title != NULL);
+    (void)fwrite(page_html, 1, (size_t)(title - page_html), stdout);
+    fputs(page_policy, stdout);
+    fputs("<script type=\"application/json\" id=\"report\">", stdout);
+    print_in_element(json, len);
+    fputs("</script>\n", stdout);
+    fputs(title, stdout);
 }
 
 /* stdout remembers whether a write has failed. */
 static int print(const struct reading *r)
 {
-    if (r->conf->json)
-        print_document(r);
-    else
-        page_print(&r->past, &r->seen, stdout);
+    struct buf out;
+    buf_init(&out, DOCUMENT_BYTES);
+    if (!past_json(&r->past, &r->seen, &out))
+        fatalx(ddp_code_exit(DDP_E_NOMEM), "no memory for the report");
+    const char *json = (const char *)buf_head(&out);
+    if (r->conf->json) {
+        (void)fwrite(json, 1, buf_len(&out), stdout);
+        fputc('\n', stdout);
+    } else {
+        print_page(json, buf_len(&out));
+    }
+    buf_free(&out);
     return fflush(stdout) == 0 && !ferror(stdout) ? 0
                                                   : ctl_status_fail_to_write();
 }

@@ -17,11 +17,17 @@ _Static_assert(sizeof(PAGE_SCRIPT_HASH) == HASH_SIZE &&
                "scripts/page-hash has failed");
 
 /* The empty icon keeps the browser from asking for one. */
-const char page_headers[] =
-    "Content-Security-Policy: default-src 'none'; script-src '" PAGE_SCRIPT_HASH
-    "'; style-src '" PAGE_STYLE_HASH
-    "'; connect-src 'self'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'\r\n"
-    "Referrer-Policy: no-referrer\r\n"
-    "X-Frame-Options: DENY\r\n"
-    "Vary: Accept\r\n";
+#define POLICY                                                                 \
+    "default-src 'none'; script-src '" PAGE_SCRIPT_HASH                        \
+    "'; style-src '" PAGE_STYLE_HASH                                           \
+    "'; img-src data:; base-uri 'none'; form-action 'none'"
+
+const char page_policy[] =
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"" POLICY "\">\n"
+    "<meta name=\"referrer\" content=\"no-referrer\">\n";
+
+const char page_headers[] = "Content-Security-Policy: " POLICY
+                            "; connect-src 'self'; frame-ancestors 'none'\r\n"
+                            "Referrer-Policy: no-referrer\r\n"
+                            "X-Frame-Options: DENY\r\n"
+                            "Vary: Accept\r\n";

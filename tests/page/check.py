@@ -422,45 +422,121 @@ def the_policy_holds(b, fake):
     b.complaints.clear()
 
 
-def events_of(rounds):
-    """The events of a node whose worker fails in each round, as text."""
+def events_of(rounds, nodes=1, run="job", text="signal 11 (SIGSEGV), core dumped"):
+    """The events of nodes whose workers fail in turn, but for the last round, and a
+    take-over, as text."""
     lines = []
 
-    def say(up, event, **fields):
+    def say(n, up, event, **fields):
         when = f"2026-11-22T{10 + int(up) // 3600:02}:{int(up) // 60 % 60:02}:" \
                f"{int(up) % 60:02}.000000Z"
-        lines.append(json.dumps({"time": when, "up_s": up, "event": event,
-                                 "run": "job", "node": "node0", **fields}) + "\n")
-    say(1, "connecting")
-    say(2, "joined")
-    for r in range(rounds):
-        at = {"round": r + 1, "rank": 0}
-        say(600 * r + 3, "sealed", **at, group_rank=0, nodes=1, world_size=8,
-            restarts=r)
-        say(600 * r + 4, "started", **at)
-        say(600 * r + 599, "failed", **at, tail="RuntimeError: " + 90 * "w",
-            text="rank 0 (pid 4711): signal 11 (SIGSEGV), core dumped")
-        say(600 * r + 600, "exited", **at)
+        lines.append(json.dumps({"time": when, "up_s": up, "event": event, "run": run,
+                                 "node": f"node{n}", **fields}) + "\n")
+    for n in range(nodes):
+        say(n, 0, "connecting")
+        say(n, 0, "joined")
+        for r in range(rounds):
+            at = {"round": r + 1, "rank": 8 * n}
+            say(n, 600 * r + 60, "sealed", **at, group_rank=n, nodes=nodes,
+                world_size=8 * nodes, restarts=r)
+            say(n, 600 * r + 90, "started", **at)
+            if r == rounds - 1:
+                say(n, 600 * r + 570, "done", **at)
+            elif r % nodes == n:
+                say(n, 600 * r + 540, "failed", **at, tail=text + "\n" + 90 * "w",
+                    text=f"rank {8 * n} (pid 4711): " + text)
+            else:
+                say(n, 600 * r + 570, "stopped", **at, text=f"rank 8: {text}")
+            say(n, 600 * r + 570, "exited", **at)
+        say(n, 600 * rounds, "taken_over", epoch=4, server="node1:29500",
+            before="head:29500", gap_s=0.25)
+        say(n, 600 * rounds, "end", exit_code=0)
     return "".join(lines)
+
+
+class Report:
+    """A report as a file in a browser, as long as it is entered."""
+
+    def __init__(self, b, events):
+        self.b = b
+        self.file = tempfile.NamedTemporaryFile("w", suffix=".html")
+        subprocess.run([BUILD + "/ddpctl", "report", "-"], input=events, text=True,
+                       stdout=self.file, check=True)
+
+    def __enter__(self):
+        self.b.open("file://" + self.file.name)
+        self.b.until("document.title.startsWith('run ')", "the report")
+
+    def __exit__(self, *_):
+        leave(self.b)
+        self.file.close()
+
+
+def a_report_is_a_page_without_a_server(b, _):
+    """The ranks, what the time went to, the timeline, failures and take-overs, of a
+    file, which asks for nothing."""
+    with Report(b, events_of(4, 3)):
+        assert b.run("document.title") == "run job"
+        text = " ".join(b.run("document.body.innerText").split())
+        for words in ("report of 1 file of events; times are UTC", "ranks 24", "nodes 3",
+                      "restarts 3", "took 39 min 30 s",
+                      "Ended with status 0: all workers succeeded Goodput",
+                      "Goodput 77.2 % of 39 min 30 s", "2026-11-22 10:00:00",
+                      "round 1 2026-11-22 10:01:00 3 nodes, 24 ranks ran 7 min 30 s "
+                      "failed: rank 0 (pid 4711): signal 11 (SIGSEGV), core dumped cost "
+                      "2 min 30 s: waited 1 min 30 s, detection 30 s, restarts 30 s",
+                      "Failures", "2026-11-22 10:19:00 round 2 node1 rank 8 (pid 4711): "
+                      "signal 11 (SIGSEGV), core dumped", 90 * "w",
+                      "term 4 node1:29500 serves, before head:29500, as node2 tells; "
+                      "250 ms without a server"):
+            assert words in text, (words, text)
+        labels = b.run("[...document.querySelectorAll('.track')].map("
+                       "e => e.getAttribute('aria-label'))")
+        assert labels == ["what the time went to", "node0: 4 rounds, failed in 1",
+                          "node1: 4 rounds, failed in 2",
+                          "node2: 4 rounds, failed in 3"], labels
+        marks = """[...document.querySelectorAll('.track')].map(t => { const r =
+            t.getBoundingClientRect(); return [...t.children].map(i => { const q =
+            i.getBoundingClientRect(); return [i.className, (q.left - r.left) / r.width,
+            (q.right - r.left) / r.width]; }); })"""
+        # All ranks ran, and node 0 did, from 90 to 540 of 2370 s, where it failed.
+        everyone, node0, *_ = b.run(marks)
+        for track in (everyone, node0):
+            _, left, right = next(m for m in track if m[0] == "ran_s")
+            assert abs(left - 90 / 2370) < 0.005, track
+            assert abs(right - 540 / 2370) < 0.005, track
+        died = [m for m in node0 if m[0] == "died"]
+        assert len(died) == 1 and abs(died[0][1] - 540 / 2370) < 0.005, node0
+        for width in (360, 1920):
+            b.size(width)
+            assert_no_scroll(b, width)
+        for scheme in ("light", "dark"):
+            b.scheme(scheme)
+            worst, where = b.run(CONTRAST)
+            assert worst >= 4.5, (scheme, worst, where)
+        assert b.run("performance.getEntriesByType('resource').length") == 0
+    with Report(b, events_of(2, run=EVIL[:150], text=EVIL[:150])):
+        assert b.run("typeof hacked") == "undefined"
+        assert b.run("document.querySelectorAll('script').length") == 2
+        assert not b.run("document.querySelector('main img, main script, b b')")
+        assert "<U+202E>gnp.exe" in b.run("document.body.innerText")
 
 
 def a_report_fits_on_paper(b, _):
     """What is beside the sheet is not printed: here A4, with margins of 1 cm."""
-    with tempfile.NamedTemporaryFile("w", suffix=".html") as page:
-        subprocess.run([BUILD + "/ddpctl", "report", "-"], input=events_of(12),
-                       text=True, stdout=page, check=True)
-        b.size(round(190 / 25.4 * 96))
-        b.open("file://" + page.name)
-        b.until("document.querySelectorAll('td.why').length >= 24", "the rows")
+    b.size(round(190 / 25.4 * 96))
+    with Report(b, events_of(12)):
+        assert b.run("document.querySelectorAll('li').length") >= 23
         b.medium("print")
         try:
-            beside = b.run("""[...document.querySelectorAll('td, th, pre')].map(
+            beside = b.run("""[...document.querySelectorAll('li *, .row, pre')].map(
                 e => [e.getBoundingClientRect().right - innerWidth, e.outerHTML])
                 .sort((x, y) => y[0] - x[0])[0]""")
             assert beside[0] <= 0, beside
+            assert b.run("[...document.querySelectorAll('pre')].every("
+                         "e => e.scrollHeight <= e.clientHeight)"), "lines are hidden"
         finally:
             b.medium("")
-            leave(b)
 
 
 def leave(b):
@@ -616,7 +692,8 @@ TESTS = [each_state_has_its_cell, a_run_tells_its_story,
          time_goes_to_its_part, the_gone_are_forgotten, many_nodes_are_groups,
          texts_are_only_texts, it_fits_narrow_and_wide_screens,
          light_and_dark_can_be_read, the_keyboard_goes_everywhere,
-         screen_readers_are_told, the_policy_holds, a_report_fits_on_paper,
+         screen_readers_are_told, the_policy_holds,
+         a_report_is_a_page_without_a_server, a_report_fits_on_paper,
          a_kill_is_seen_within_a_second, others_cannot_use_the_page_of_ddpctl,
          orders_are_given_after_a_question]
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # ddpctl report of the --events files of two nodes, one of whose workers was killed:
-# does the page tell that, with the worker's last words as text and no script? Do
-# the sums agree with the server's? What if a file's last line is torn, a file is of
+# does the page tell that, as text and by no script but its own, and without a request?
+# Do the sums agree with the server's? What if a file's last line is torn, a file is of
 # another run, has no events, or the page cannot be written?
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -64,22 +64,33 @@ done
 has '"state":"ended","round":2,"nodes":2,"world_size":2,"restarts":1,' out
 has '"end":{"status":0,"text":"all workers succeeded"}' out
 has '"failures_left_out":0' out
+mv out document
 
 report 0 events.b events.a
-has '<title>run job&#60;i&#62;</title>' out
 has 'signal 9 (SIGKILL)' out
-has 'all workers succeeded; 2 nodes, 2 rounds, 1 restart' out
-has '&#60;b&#62;last words&#60;/b&#62; of 1' out
+has '"id":"job.u003ci>"' out
+has '".u003cb>last words.u003c/b> of 1"' out
 has_not '<b>' out
-has_not '<script' out
 has "default-src 'none'" out
+has_not 'connect-src' out
+# The document, the only other script, and nothing else that a browser would fetch.
+same 2 "$(grep -c '<script' out)" 'scripts'
+sed -n 's,^<script type="application/json" id="report">\(.*\)</script>$,\1,p' out |
+    sed 's/\\u003c/</g' >inside
+cmp document inside || fail 'the page has another document'
+sed -n '/^<script>$/,/^<\/script>$/p' out >script
+sed -n '/^<script>$/,/^<\/script>$/p' "$E2E_LIB/../../../rendezvous/http/page.html" |
+    cmp - script || fail 'the page has another script'
+[ -s script ] || fail 'the page has no script'
+grep -v '^<script type=' out | grep -oE '(src|href|action)="[^"]*"|url\(|@import|https?:' >asks
+same 'href="data:,"' "$(cat asks)" 'what the page names'
 
 has_not 'do not tell the end' out
 for name in a b; do
     grep -v '"end"\|"done"' events.$name >early.$name
 done
 report 0 early.a early.b
-has 'no launcher told its end' out
+has '"state":"active"' out
 has 'The files do not tell the end of the run' out
 
 # A crash of the machine can leave NULs.

@@ -364,7 +364,7 @@ TEST(test_site_root_is_a_page_for_browsers)
     ck_assert_int_eq(get("/"), 200);
     ck_assert_str_eq(answer.type, "text/html; charset=utf-8");
     ck_assert_int_eq(strncmp(text(), "<!doctype html>", 15), 0);
-    ck_assert_uint_le(strlen(text()), 22 * 1024);
+    ck_assert_uint_le(strlen(text()), 26 * 1024);
     for (size_t i = 0; i < sizeof(policy) / sizeof(policy[0]); i++)
         ck_assert_ptr_nonnull(strstr(answer.more, policy[i]));
     ck_assert_ptr_null(strstr(answer.more, "unsafe"));

@@ -1,34 +1,31 @@
-/* links: rendezvous/past/{past,line,page,past_json} ACCOUNT */
+/* links: rendezvous/past/{past,line,past_json} ACCOUNT */
 /* links: rendezvous/base/{err,log,mono,utf8,json,buf} */
 /* libs: -lcjson */
 /*
  * ddpctl report's half without files: what the events of all nodes add up to,
- * in whatever order the nodes come and however wrong their clocks are; and that
- * nothing that a run says is more than text on the page.
+ * in whatever order the nodes come and however wrong their clocks are; and the
+ * document that is made of it.
  */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/past/page.h"
+#include "rendezvous/past/past_json.h"
 #include "tests/lib/suite.h"
 
 static struct past past;
-static char *page;
 static struct buf out;
 
 static void setup(void)
 {
     past_init(&past);
-    page = NULL;
     buf_init(&out, 0);
 }
 
 static void teardown(void)
 {
     past_free(&past);
-    free(page);
     buf_free(&out);
 }
 
@@ -355,93 +352,9 @@ TEST(test_past_counts_what_is_too_much)
     ck_assert_int_eq(past.left_out, 3);
 }
 
-/* -- the page -------------------------------------------------------------- */
-
-static size_t print(void)
-{
-    const struct past_files files = {.files = 2, .torn = 1, .bad = 1};
-    size_t size;
-    free(page);
-    FILE *f = open_memstream(&page, &size);
-    ck_assert_ptr_nonnull(f);
-    page_print(&past, &files, f);
-    ck_assert_int_eq(fclose(f), 0);
-    return size;
-}
-
-static bool has(const char *text)
-{
-    return strstr(page, text) != NULL;
-}
-
-TEST(test_page_has_what_there_is)
-{
-    feed_job(3.5);
-    feed(1, "b", 14, 8650, "taken_over",
-         ",\"epoch\":4,\"server\":\"b:29500\",\"before\":\"a:29500\","
-         "\"gap_s\":0.25");
-    (void)snprintf(past.run, sizeof(past.run), "job");
-    finish();
-    print();
-    ck_assert(has("<title>run job</title>"));
-    ck_assert(has("default-src 'none'") && !has("<script"));
-    ck_assert(has("all workers succeeded; 2 nodes, 2 rounds, 1 restart"));
-    ck_assert(has("rank 1: exit code 3") && has("b:29500") && has("0.250 s"));
-    ck_assert(has("<pre dir=auto>one\ntwo</pre>"));
-    ck_assert(has("was 3.500 s ahead; its times are corrected"));
-    ck_assert(has("1 file ends with a last line that is not whole"));
-    ck_assert(has("1 line is no event, and left out"));
-    ck_assert(has("2026-11-22 14:00:10"));
-}
-
-#define HOSTILE "</style><script>alert(1)</script>\\\"'&\\u202e\\u0007"
-
-TEST(test_page_takes_texts_for_texts)
-{
-    const char *text = R1 ",\"text\":\"" HOSTILE "\",\"tail\":\"" HOSTILE "\"";
-    feed(0, HOSTILE, 10, 0, "joined", "");
-    feed(0, HOSTILE, 10, 1, "sealed", SEALED(R1, 0));
-    feed(0, HOSTILE, 10, 2, "failed", text);
-    feed(0, HOSTILE, 10, 3, "taken_over",
-         ",\"server\":\"" HOSTILE "\",\"before\":\"" HOSTILE "\"");
-    (void)snprintf(past.run, sizeof(past.run), "</title><script>x");
-    finish();
-    print();
-    ck_assert(!has("<script") && !has("\xe2\x80\xae") && !has("\a"));
-    ck_assert(has("&#60;script&#62;alert(1)") && has("&#34;&#39;&#38;"));
-    const char *style = strstr(page, "</style>");
-    ck_assert(style != NULL && strstr(style + 1, "</style>") == NULL);
-    ck_assert(strstr(page, "</title>") < strstr(page, "<body>"));
-}
-
-TEST(test_page_of_a_large_run_stays_small)
-{
-    for (int n = 0; n < 200; n++)
-        for (int r = 1; r <= 300; r++) {
-            char more[200], node[20];
-            (void)snprintf(node, sizeof(node), "node-%d", n);
-            (void)snprintf(more, sizeof(more),
-                           ",\"round\":%d,\"group_rank\":%d,\"nodes\":200,"
-                           "\"world_size\":1600,\"text\":\"rank 17 (pid 3): "
-                           "killed by signal 9 (SIGKILL)\"",
-                           r, n);
-            if (r == 1)
-                feed(n, node, 0, 0, "joined", "");
-            feed(n, node, 0, r * 1000, "sealed", more);
-            feed(n, node, 0, r * 1000 + 10, "started", more);
-            feed(n, node, 0, r * 1000 + 900,
-                 n == r % 200 ? "failed" : "stopped", more);
-        }
-    finish();
-    ck_assert_uint_eq(past.n_rounds, 300);
-    size_t size = print();
-    ck_assert_msg(size < 150000, "%zu bytes", size);
-    ck_assert(has("The last 100 of 300") && has("140 more launches"));
-}
-
 /* -- the document ---------------------------------------------------------- */
 
-static size_t write_document(void)
+static size_t print(void)
 {
     const struct past_files files = {.files = 2, .torn = 1, .bad = 1};
     buf_free(&out);
@@ -452,7 +365,7 @@ static size_t write_document(void)
     return size;
 }
 
-static bool tells(const char *text)
+static bool has(const char *text)
 {
     return strstr((const char *)buf_head(&out), text) != NULL;
 }
@@ -465,30 +378,26 @@ TEST(test_document_has_what_there_is)
          "\"gap_s\":0.25");
     (void)snprintf(past.run, sizeof(past.run), "job");
     finish();
-    write_document();
-    ck_assert(tells("\"report\":{\"files\":2,\"torn_lines\":1,\"bad_lines\":1,"
-                    "\"nodes_missing\":0,\"notes\":["));
-    ck_assert(
-        tells("\"id\":\"job\",\"state\":\"ended\",\"round\":2,\"nodes\":2,"
-              "\"world_size\":2,\"restarts\":1,"));
-    ck_assert(
-        tells("\"end\":{\"status\":0,\"text\":\"all workers succeeded\"}"));
-    ck_assert(tells("\"ended\":\"failed\",\"text\":\"rank 1: exit code 3\""));
-    ck_assert(tells("\"ended\":\"done\",\"text\":\"\""));
-    ck_assert(
-        tells("\"node\":\"b\",\"rank\":1,\"text\":\"rank 1: exit code 3\","
-              "\"tail\":[\"one\",\"two\"]"));
-    ck_assert(tells("\"term\":4,\"server\":\"b:29500\",\"before\":\"a:29500\","
-                    "\"gap_s\":0.250000"));
-    ck_assert(
-        tells("{\"node\":\"a\",\"group_rank\":0,\"spans\":[{\"round\":1,"));
-    ck_assert(tells("was 3.500 s ahead; its times are corrected"));
-    ck_assert(tells("1 file ends with a last line that is not whole"));
-    ck_assert(tells("1 line is no event, and left out"));
-    ck_assert(tells("\"goodput\":{\"wall_s\":9.000000,\"ran_s\":6.500000,"
-                    "\"waited_s\":2.100000,\"detect_s\":0.050000,"
-                    "\"restart_s\":0.350000,\"share\":0.722222,"
-                    "\"knows_start\":false}"));
+    print();
+    ck_assert(has("\"report\":{\"files\":2,\"torn_lines\":1,\"bad_lines\":1,"
+                  "\"nodes_missing\":0,\"notes\":["));
+    ck_assert(has("\"id\":\"job\",\"state\":\"ended\",\"round\":2,\"nodes\":2,"
+                  "\"world_size\":2,\"restarts\":1,"));
+    ck_assert(has("\"end\":{\"status\":0,\"text\":\"all workers succeeded\"}"));
+    ck_assert(has("\"ended\":\"failed\",\"text\":\"rank 1: exit code 3\""));
+    ck_assert(has("\"ended\":\"done\",\"text\":\"\""));
+    ck_assert(has("\"node\":\"b\",\"rank\":1,\"text\":\"rank 1: exit code 3\","
+                  "\"tail\":[\"one\",\"two\"]"));
+    ck_assert(has("\"term\":4,\"server\":\"b:29500\",\"before\":\"a:29500\","
+                  "\"gap_s\":0.250000"));
+    ck_assert(has("{\"node\":\"a\",\"group_rank\":0,\"spans\":[{\"round\":1,"));
+    ck_assert(has("was 3.500 s ahead; its times are corrected"));
+    ck_assert(has("1 file ends with a last line that is not whole"));
+    ck_assert(has("1 line is no event, and left out"));
+    ck_assert(has("\"goodput\":{\"wall_s\":9.000000,\"ran_s\":6.500000,"
+                  "\"waited_s\":2.100000,\"detect_s\":0.050000,"
+                  "\"restart_s\":0.350000,\"share\":0.722222,"
+                  "\"knows_start\":false}"));
 }
 
 TEST(test_document_without_an_end_says_so)
@@ -496,11 +405,11 @@ TEST(test_document_without_an_end_says_so)
     feed(0, "a", 10, 0, "joined", "");
     feed(0, "a", 10, 1, "sealed", SEALED(R1, 0));
     finish();
-    write_document();
-    ck_assert(tells("\"state\":\"active\"") && !tells("\"end\":"));
-    ck_assert(!tells("\"ended\":"));
-    ck_assert(tells("The files do not tell the end of the run"));
-    ck_assert(tells("The events of up to 1 node of a round are missing"));
+    print();
+    ck_assert(has("\"state\":\"active\"") && !has("\"end\":"));
+    ck_assert(!has("\"ended\":"));
+    ck_assert(has("The files do not tell the end of the run"));
+    ck_assert(has("The events of up to 1 node of a round are missing"));
 }
 
 TEST(test_document_of_a_large_run_stays_small)
@@ -523,11 +432,11 @@ TEST(test_document_of_a_large_run_stays_small)
         }
     finish();
     ck_assert_uint_eq(past.n_rounds, 300);
-    size_t size = write_document();
+    size_t size = print();
     ck_assert_msg(size < 150000, "%zu bytes", size);
-    ck_assert(tells("\"timeline_left_out\":200"));
-    ck_assert(tells("\"failures_left_out\":200"));
-    ck_assert(tells("\"launches_left_out\":140,\"launches_from_round\":297"));
+    ck_assert(has("\"timeline_left_out\":200"));
+    ck_assert(has("\"failures_left_out\":200"));
+    ck_assert(has("\"launches_left_out\":140,\"launches_from_round\":297"));
 }
 
 SUITE("past", "fast", FIXTURE(setup, teardown))
