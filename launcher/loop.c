@@ -45,7 +45,6 @@
 #include "launcher/proc/guard.h"
 #include "launcher/proc/janitor.h"
 #include "launcher/proc/sweep.h"
-#include "launcher/proc/tmpfolder.h"
 #include "launcher/rdzv/client.h"
 #include "launcher/rdzv/own_join.h"
 #include "launcher/rdzv/own_name.h"
@@ -87,8 +86,7 @@ static int ask_workers(struct loop *l, enum msg_graceful graceful)
 
 static void on_chore(uv_timer_t *timer)
 {
-    const struct loop *l = loop_of(timer->data);
-    tmpfolder_sweep(workers_temporary(l->workers));
+    (void)loop_of(timer->data);
     cgroup_sweep();
 }
 

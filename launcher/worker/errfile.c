@@ -90,10 +90,11 @@ static bool has_log_dir(const struct errfile *e)
     return e->conf->log_dir[0] != '\0';
 }
 
-static int
-make_temporary(struct errfile *e, char path[PATH_MAX], struct ddp_err *err)
+static int make_temporary(const struct errfile *e,
+                          char path[PATH_MAX],
+                          struct ddp_err *err)
 {
-    if (tmpfolder_make(path, PATH_MAX, &e->lock_fd))
+    if (tmpfolder_make(path, PATH_MAX))
         return 0;
     (void)ddp_err_sys(err, DDP_E_CONFIG, "cannot make a folder in %s", path);
     return e->conf->output.files
@@ -104,7 +105,7 @@ make_temporary(struct errfile *e, char path[PATH_MAX], struct ddp_err *err)
 
 /* The folder in which the run's folder is made. */
 static int
-find_parent(struct errfile *e, char parent[PATH_MAX], struct ddp_err *err)
+find_parent(const struct errfile *e, char parent[PATH_MAX], struct ddp_err *err)
 {
     const char *log_dir = e->conf->log_dir;
     if (!has_log_dir(e))
@@ -139,8 +140,7 @@ int errfile_init(struct errfile *e,
                  const struct conf *conf,
                  struct ddp_err *err)
 {
-    *e = (struct errfile){
-        .conf = conf, .state = ERRFILE_NEW, .lock_fd = -1, .made = -1};
+    *e = (struct errfile){.conf = conf, .state = ERRFILE_NEW, .made = -1};
     if (strcmp(conf->log_dir, "/dev/null") == 0)
         e->state = ERRFILE_NONE;
     bool now = has_log_dir(e) || conf->output.files;

@@ -38,7 +38,6 @@ struct errfile {
     const struct conf *conf;
     enum errfile_state state;
     char base[3900]; /* TEMPORARY and KEPT: the folder; else "" */
-    int lock_fd;     /* of the temporary folder that it is or lies in; or -1 */
     long long made;  /* the last attempt whose folder was made, -1: none */
     int places;      /* local ranks, from 0 on, that had a path in it */
     bool told;       /* that a folder cannot be made */
