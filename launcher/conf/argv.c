@@ -56,8 +56,8 @@ static void note_mpi(struct conf *c, const struct opts *o)
         c->front.kind != CONF_FRONT_NONE || !linked_mpi(c->exec_path, library))
         return;
     conf_note(c,
-              "%.80s is linked with MPI (%s), and without --mpi=auto each "
-              "worker is an MPI world of its own",
+              "%.80s names MPI (%s), and without --mpi=auto each worker is an "
+              "MPI world of its own",
               c->prog_name, library);
 }
 

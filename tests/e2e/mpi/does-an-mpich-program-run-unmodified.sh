@@ -16,7 +16,7 @@ average $(echo "$n" | awk '{ print ($1 - 1) * 0.75 }'), of $n, 0 in the wrong pl
     nothing_left
 done
 
-hint='is linked with MPI'
+hint='names MPI'
 launch 0 --nproc_per_node=2 ./basics
 lines 2 '^round 1: .* of 1, ' it.out
 lines 1 "ddprun: basics $hint (libmpich.so.12), and without --mpi=auto each" it.err

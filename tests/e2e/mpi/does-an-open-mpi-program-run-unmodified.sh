@@ -29,7 +29,7 @@ nothing_left
 
 launch 0 --nproc_per_node=2 ./basics
 lines 2 '^round 1: .* of 1, ' it.out
-lines 1 'ddprun: basics is linked with MPI (libmpi.so.40), and without --mpi=auto' it.err
+lines 1 'ddprun: basics names MPI (libmpi.so.40), and without --mpi=auto' it.err
 
 port=$(free_port)
 for i in 0 1; do

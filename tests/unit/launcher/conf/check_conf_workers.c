@@ -111,11 +111,11 @@ TEST_LOOP(test_conf_mpi_program_is_told, 0, 13)
                   "%s: %s", cases[_i].line, err.text);
     ck_assert_msg(c.notes_len == cases[_i].told, "%s: %s", cases[_i].line,
                   c.notes[0]);
-    ck_assert_str_eq(c.notes[0],
-                     cases[_i].told
-                         ? "mpi is linked with MPI (libmpi.so.40), and without "
-                           "--mpi=auto each worker is an MPI world of its own"
-                         : "");
+    ck_assert_str_eq(
+        c.notes[0],
+        cases[_i].told ? "mpi names MPI (libmpi.so.40), and without --mpi=auto "
+                         "each worker is an MPI world of its own"
+                       : "");
     conf_free(&c);
 }
 
