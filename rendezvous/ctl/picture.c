@@ -260,11 +260,11 @@ static void *room_for(size_t n, size_t size)
 struct sorted_node {
     const cJSON *node;
     size_t at; /* in the daemon's order */
-    double key;
+    int badness;
 };
 
 /* What is wrong, what waits, what is done, what runs. */
-static double badness(const cJSON *node)
+static int badness_of(const cJSON *node)
 {
     if (field_is(node, "state", "running"))
         return has_failed_first(node) ? 2 : 5;
@@ -275,42 +275,15 @@ static double badness(const cJSON *node)
     return field_is(node, "state", "absent") ? 0 : 1;
 }
 
-#define LAST 1e18
-
-static double key_of(enum picture_sort sort, const cJSON *node)
-{
-    double rank;
-    switch (sort) {
-    case SORT_STATE:
-        return badness(node);
-    case SORT_STEP:
-        return field_number(node, "step", LAST);
-    case SORT_STRIKES:
-        return -field_number(node, "strikes", 0);
-    case SORT_LEASE:
-        return field_number(node, "lease_s", LAST);
-    case SORT_RANK:
-        rank = field_number(node, "group_rank", -1);
-        return rank < 0 ? LAST : rank;
-    case SORT_NAME:
-    case SORT_COUNT:
-        break;
-    }
-    return 0;
-}
-
-static int compare_places(const void *a, const void *b, void *by_name)
+static int compare_places(const void *a, const void *b)
 {
     const struct sorted_node *x = a;
     const struct sorted_node *y = b;
-    int order = (x->key > y->key) - (x->key < y->key);
-    if (order == 0 && by_name != NULL)
-        order = strverscmp(field_text(x->node, "name"),
-                           field_text(y->node, "name"));
+    int order = x->badness - y->badness;
     return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-static void sort_nodes(struct list *l, const cJSON *nodes, enum picture_sort by)
+static void sort_nodes(struct list *l, const cJSON *nodes)
 {
     size_t n = field_count(nodes);
     struct sorted_node *places = room_for(n, sizeof(places[0]));
@@ -319,11 +292,10 @@ static void sort_nodes(struct list *l, const cJSON *nodes, enum picture_sort by)
     cJSON_ArrayForEach(node, nodes)
     {
         places[l->n] = (struct sorted_node){
-            .node = node, .at = l->n, .key = key_of(by, node)};
+            .node = node, .at = l->n, .badness = badness_of(node)};
         l->n++;
     }
-    qsort_r(places, n, sizeof(places[0]), compare_places,
-            by == SORT_NAME ? places : NULL);
+    qsort(places, n, sizeof(places[0]), compare_places);
     for (size_t i = 0; i < n; i++)
         l->objs[i] = places[i].node;
     free(places);
@@ -495,19 +467,11 @@ put_title(const struct picture *p, const cJSON *status, struct sheet *s)
         ctl_put(&loud, s->f, TINT_BAD, "%s", p->news);
 }
 
-static const char *const sort_words[SORT_COUNT] = {
-    [SORT_STATE] = "state",     [SORT_NAME] = "name",   [SORT_STEP] = "step",
-    [SORT_STRIKES] = "strikes", [SORT_LEASE] = "lease", [SORT_RANK] = "rank",
-};
-
 static const char *const help[] = {
     "  q            quit",
     "  Enter, r     the chosen run only, or all runs",
     "  Up, Down     choose a run; of one run, move its nodes by a line",
     "  PgUp, PgDn   move the nodes by a page; Home and End, to the ends",
-    "  s            sort the nodes by the next of:",
-    "  A N T K L R  state (what is wrong first), name, step (the slowest",
-    "               first), strikes, lease (the shortest first), rank",
     "  p, Space     pause and go on: nothing is asked meanwhile",
     "  ?, h         this help",
     "",
@@ -527,7 +491,7 @@ static void put_help(struct sheet *s)
 static void put_nodes(struct picture *p, const cJSON *run, struct sheet *s)
 {
     struct list nodes = {.n = 0};
-    sort_nodes(&nodes, field_of(run, "nodes_list"), p->sort);
+    sort_nodes(&nodes, field_of(run, "nodes_list"));
     choose_node_columns(&nodes, field_of(run, "nodes_list"), s->style->width);
     p->page = s->left > 2 ? (size_t)s->left - 1 : 1;
     size_t most = nodes.n > p->page ? nodes.n - p->page : 0;
@@ -558,12 +522,11 @@ static void put_keys(const struct picture *p, const cJSON *run, struct sheet *s)
     char part[120], text[240];
     say_part(p, run, part);
     if (s->style->width < 60)
-        (void)snprintf(text, sizeof(text), "q ? s=%s%s", sort_words[p->sort],
-                       part);
+        (void)snprintf(text, sizeof(text), "q ?%s", part);
     else
         (void)snprintf(text, sizeof(text), /* fits */
-                       "q quit  ? help  r %s  s sort: %s  p %s%s",
-                       p->one ? "all runs" : "one run", sort_words[p->sort],
+                       "q quit  ? help  r %s  p %s%s",
+                       p->one ? "all runs" : "one run",
                        p->paused ? "go on" : "pause", part);
     put(s, TINT_DIM, text);
 }
@@ -682,13 +645,6 @@ static const struct {
     {"r", KEY_ONE},
     {"\r", KEY_ONE},
     {"\n", KEY_ONE},
-    {"s", KEY_SORT},
-    {"A", KEY_SORT_STATE},
-    {"N", KEY_SORT_NAME},
-    {"T", KEY_SORT_STEP},
-    {"K", KEY_SORT_STRIKES},
-    {"L", KEY_SORT_LEASE},
-    {"R", KEY_SORT_RANK},
     {"?", KEY_HELP},
     {"h", KEY_HELP},
     {"p", KEY_PAUSE},
@@ -771,17 +727,6 @@ void picture_press(struct picture *p, enum picture_key key, const cJSON *status)
     case KEY_ONE:
         p->one = !p->one;
         p->first = 0;
-        break;
-    case KEY_SORT:
-        p->sort = (enum picture_sort)((p->sort + 1) % SORT_COUNT);
-        break;
-    case KEY_SORT_STATE:
-    case KEY_SORT_NAME:
-    case KEY_SORT_STEP:
-    case KEY_SORT_STRIKES:
-    case KEY_SORT_LEASE:
-    case KEY_SORT_RANK:
-        p->sort = (enum picture_sort)(key - KEY_SORT_STATE);
         break;
     case KEY_HELP:
         p->help = !p->help;

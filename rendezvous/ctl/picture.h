@@ -10,16 +10,6 @@
 
 #include "rendezvous/ctl/text.h"
 
-enum picture_sort {
-    SORT_STATE, /* what is wrong first */
-    SORT_NAME,
-    SORT_STEP,    /* the slowest first */
-    SORT_STRIKES, /* the most first */
-    SORT_LEASE,   /* the least time left first */
-    SORT_RANK,
-    SORT_COUNT,
-};
-
 enum picture_key {
     KEY_NONE,
     KEY_QUIT,
@@ -29,14 +19,7 @@ enum picture_key {
     KEY_PAGE_DOWN,
     KEY_HOME,
     KEY_END,
-    KEY_ONE,  /* one run or all */
-    KEY_SORT, /* by the next of picture_sort */
-    KEY_SORT_STATE,
-    KEY_SORT_NAME,
-    KEY_SORT_STEP,
-    KEY_SORT_STRIKES,
-    KEY_SORT_LEASE,
-    KEY_SORT_RANK,
+    KEY_ONE, /* one run or all */
     KEY_HELP,
     KEY_PAUSE,
 };
@@ -54,7 +37,6 @@ struct picture {
     bool one;      /* only this one */
     bool paused;
     bool help;
-    enum picture_sort sort;
     size_t first; /* of the nodes that are shown */
     size_t page;  /* by picture_draw: how many nodes fit */
 };

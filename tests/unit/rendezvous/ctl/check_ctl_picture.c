@@ -155,7 +155,7 @@ TEST(test_picture_of_a_run_says_all)
         "1 min",
         "     0  n2    running  -             0-3      50        2  9.0 s  "
         "1 min",
-        "q quit  ? help  r one run  s sort: state  p pause",
+        "q quit  ? help  r one run  p pause",
     };
     take(HEAD RUN("job42", "active", ALL_TOLD NODES) "]}");
     draw();
@@ -255,31 +255,6 @@ TEST_LOOP(test_picture_fits_every_terminal, 0, SIZES)
     check_lines();
 }
 
-TEST(test_picture_sorts_by_what_keys_say)
-{
-    static const struct {
-        enum picture_key key;
-        const char *first, *second;
-    } cases[] = {
-        {KEY_SORT_STATE, "n1 ", "n10 "}, {KEY_SORT_NAME, "n1 ", "n2 "},
-        {KEY_SORT_STEP, "n10 ", "n2 "},  {KEY_SORT_STRIKES, "n2 ", "n10 "},
-        {KEY_SORT_LEASE, "n1 ", "n10 "}, {KEY_SORT_RANK, "n2 ", "n10 "},
-    };
-    take(HEAD RUN("job", "active", NODES) "]}");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        picture_press(&p, cases[i].key, status);
-        draw();
-        const char *nodes = strstr(page, "RANK  NODE");
-        ck_assert_ptr_nonnull(nodes);
-        const char *first = strstr(nodes, cases[i].first);
-        ck_assert_msg(first != NULL && first - nodes < 160 &&
-                          strstr(first, cases[i].second) != NULL,
-                      "case %zu: %s", i, page);
-    }
-    picture_press(&p, KEY_SORT, status);
-    ck_assert_int_eq(p.sort, SORT_STATE); /* around */
-}
-
 TEST(test_picture_chooses_runs)
 {
     take(HEAD RUN("a", "active", NODES) "," RUN("b", "gather", "") "]}");
@@ -361,7 +336,7 @@ TEST(test_picture_keys_of_bytes)
     } cases[] = {
         {"q", KEY_QUIT, 1},          {"\033[A", KEY_UP, 3},
         {"\033OBq", KEY_DOWN, 3},    {"\033[6~", KEY_PAGE_DOWN, 4},
-        {"\r", KEY_ONE, 1},          {"R", KEY_SORT_RANK, 1},
+        {"\r", KEY_ONE, 1},          {"R", KEY_NONE, 1},
         {"\033[1;5Aq", KEY_NONE, 6}, {"\033", KEY_NONE, 1},
         {"\033[", KEY_NONE, 2},      {"\033[200~", KEY_NONE, 6},
         {"\xc3\xa4", KEY_NONE, 1},   {"", KEY_NONE, 0},
