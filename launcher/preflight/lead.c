@@ -99,7 +99,7 @@ try_all(struct probe *p, struct preflight_report *r, struct ddp_err *err)
     gather(p, r);
     if (r->n > REACH_ALL_MAX) /* messages: ok, 64 and 9 */
         log_info("more than %d nodes: each tries to reach %d others, the next "
-                 "one and %d at random",
+                 "one and %d spread over the list",
                  REACH_ALL_MAX, reach_steps(r->n), REACH_FEW);
     if (probe_tell_own(p, probe_key(key, "start"), list_ranks(r), err) != 0 ||
         probe_agree(p, err) != 0 || probe_try(p, err) != 0)

@@ -250,22 +250,14 @@ static int try_node(struct probe *p, int rank, struct ddp_err *err)
     return 0;
 }
 
-/* Any number that all nodes of the run have in common. */
-static uint64_t seed_of(const char *instance)
-{
-    char digits[16];
-    (void)snprintf(digits, sizeof(digits), "%.15s", instance);
-    return strtoull(digits, NULL, 16);
-}
-
-/* All nodes choose the same steps, from the same list and seed: no message says
- * who tries whom. */
+/* All nodes choose the same steps, from the same list: no message says who
+ * tries whom. */
 int probe_try(struct probe *p, struct ddp_err *err)
 {
     char key[PROBE_KEY_MAX];
     int place = 0, step[REACH_ALL_MAX];
     ddp_assert(p->n > 0 && p->ranks != NULL && p->links_len == 0);
-    int n = reach_choose(step, p->n, seed_of(p->secret));
+    int n = reach_choose(step, p->n);
     while (place < p->n - 1 && p->ranks[place] != p->rank)
         place++;
     for (int i = 0; i < n; i++)

@@ -32,7 +32,6 @@
 #include <unistd.h>
 
 #include "rendezvous/base/mono.h"
-#include "rendezvous/base/rng.h"
 #include "rendezvous/net/addr.h"
 
 #define CONNECT_US (2500 * MONO_MS) /* SYNs after 0 and 1 s */
@@ -51,26 +50,13 @@ int reach_steps(int n)
     return n <= REACH_ALL_MAX ? n - 1 : 1 + REACH_FEW;
 }
 
-static bool is_among(const int *step, int have, int candidate)
+int reach_choose(int *step, int n)
 {
-    for (int i = 0; i < have; i++)
-        if (step[i] == candidate)
-            return true;
-    return false;
-}
-
-int reach_choose(int *step, int n, uint64_t seed)
-{
-    struct rng rng;
-    int have = 0, want = reach_steps(n);
+    int have = reach_steps(n);
     ddp_assert(n > 0);
-    rng_init(&rng, seed);
-    while (have < want) {
-        int candidate = have == 0 || n <= REACH_ALL_MAX
-                            ? have + 1
-                            : 2 + (int)rng_below(&rng, (uint32_t)n - 2);
-        if (!is_among(step, have, candidate))
-            step[have++] = candidate;
+    for (int i = 0; i < have; i++) {
+        int64_t spread = (int64_t)i * (n - 2) / REACH_FEW;
+        step[i] = 1 + (n <= REACH_ALL_MAX ? i : (int)spread);
     }
     return have;
 }

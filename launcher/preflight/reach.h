@@ -28,11 +28,11 @@
  * Which nodes each of `n` nodes tries to reach, as steps from its own place in
  * the list of all: the node at place + step, and behind the last one on from
  * the first. Fills `step`, which has room for reach_steps(n) of them; returns
- * how many. Step 1 is always there, so that all nodes are in one ring. The same
- * `n` and `seed` give the same steps.
+ * how many. Step 1 is always there, so that all nodes are in one ring; few
+ * steps are spread over the list.
  */
 int reach_steps(int n);
-int reach_choose(int *step, int n, uint64_t seed);
+int reach_choose(int *step, int n);
 
 /* From now on SIGTERM ends the waits below and those of others that are given
  * reach_stop, instead of the process. For a probe that has something to say
