@@ -201,15 +201,6 @@ struct ctl {
     int64_t timeout_us;
 };
 
-static int resolve(struct ctl *c)
-{
-    struct ddp_err err;
-    if (ctl_resolve(&c->peer, c->timeout_us, &err) == 0)
-        return 0;
-    ctl_complain(&c->style, c->where, &err);
-    return ddp_code_exit(err.code);
-}
-
 static int do_status(struct ctl *c)
 {
     const struct ctl_status s = {
@@ -220,8 +211,7 @@ static int do_status(struct ctl *c)
         .terminal = isatty(STDOUT_FILENO) == 1,
         .timeout_us = c->timeout_us,
     };
-    int rc = resolve(c);
-    return rc != 0 ? rc : ctl_status_run(&s);
+    return ctl_status_run(&s);
 }
 
 static bool is_dumb(void)
@@ -243,8 +233,7 @@ static int do_top(struct ctl *c)
         .delay_us = opts_number(&c->line.o, OPTION_delay),
         .again = opts_given(&c->line.o, OPTION_delay),
     };
-    int rc = resolve(c);
-    return rc != 0 ? rc : ctl_top_run(&t);
+    return ctl_top_run(&t);
 }
 
 /* The page waits for a rendezvous and says why, but only in a browser. */
@@ -266,9 +255,6 @@ static int do_page(struct ctl *c)
         .timeout_us = c->timeout_us,
         .port = (int)opts_number(&c->line.o, OPTION_port),
     };
-    int rc = resolve(c);
-    if (rc != 0)
-        return rc;
     tell_if_away(c);
     return ctl_page_run(&page);
 }
@@ -307,9 +293,6 @@ static int give_order(struct ctl *c, const struct msg *order)
 {
     struct ddp_err err;
     char text[512];
-    int rc = resolve(c);
-    if (rc != 0)
-        return rc;
     if (ctl_order(&c->peer, order, mono_now_us() + c->timeout_us, text, &err) !=
         0)
         return fail(c, &err);
@@ -377,14 +360,11 @@ static int do_go_on(struct ctl *c)
     struct ddp_err err;
     char text[512];
     m.order.sure = opts_number(&c->line.o, OPTION_yes);
-    int rc = resolve(c);
-    if (rc != 0)
-        return rc;
     if (order_go_on(c, &m, text, &err) != 0)
         return fail(c, &err);
     if (m.order.sure)
         return show(c, text, "\n");
-    rc = show(c, text, ".\nGo on without them? [y/N] ");
+    int rc = show(c, text, ".\nGo on without them? [y/N] ");
     if (rc != 0)
         return rc;
     if (!is_wanted()) {
@@ -408,8 +388,7 @@ static int do_stacks(struct ctl *c)
         .ranks = c->line.words + 2,
         .n_ranks = c->line.n_words - 2,
     };
-    int rc = resolve(c);
-    return rc != 0 ? rc : ctl_stacks_run(&s);
+    return ctl_stacks_run(&s);
 }
 
 static const struct verb {
@@ -670,10 +649,13 @@ static int run_verb(struct ctl *c, const struct verb *v)
 {
     bool v6 = strchr(c->peer.host, ':') != NULL;
     char where[300];
+    struct ddp_err err;
     (void)snprintf(where, sizeof(where), /* fits */
                    "%s%s%s:%d", v6 ? "[" : "", c->peer.host, v6 ? "]" : "",
                    c->peer.port);
     ctl_clean(&c->style, where, c->where, sizeof(c->where));
+    if (v->run != do_report && ctl_resolve(&c->peer, c->timeout_us, &err) != 0)
+        return fail(c, &err);
     return v->run(c);
 }
 

@@ -77,15 +77,16 @@ int ctl_status_ask(const struct ctl_peer *peer,
 
 /* -- the document ---------------------------------------------------------- */
 
-bool ctl_status_put(const char *text, size_t len)
+bool ctl_status_put(int fd, const void *data, size_t len)
 {
+    const char *at = data;
     while (len > 0) {
-        ssize_t n = write(STDOUT_FILENO, text, len);
+        ssize_t n = write(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return false;
-        text += n;
+        at += n;
         len -= (size_t)n;
     }
     return true;
@@ -114,8 +115,9 @@ static int print(const struct ctl_status *s,
                  const cJSON *status)
 {
     if (!s->terminal)
-        return ctl_status_put(a->body, a->len) ? check_run(s, status)
-                                               : ctl_status_fail_to_write();
+        return ctl_status_put(STDOUT_FILENO, a->body, a->len)
+                   ? check_run(s, status)
+                   : ctl_status_fail_to_write();
     bool written = ctl_document_json(&s->style, status, stdout) == 0 &&
                    fflush(stdout) == 0;
     return written ? check_run(s, status) : ctl_status_fail_to_write();

@@ -31,10 +31,9 @@ int ctl_status_ask(const struct ctl_peer *peer,
                    struct ctl_answer *a,
                    struct ddp_err *err);
 
-/* Writes to stdout; false: that cannot be written, and errno says why. Then
- * the other one logs it, unless a pipe was closed, and returns the exit status.
- */
-bool ctl_status_put(const char *text, size_t len);
+/* False: `fd` cannot be written, and errno says why. If it is stdout, the other
+ * one then logs it, unless a pipe was closed, and returns the exit status. */
+bool ctl_status_put(int fd, const void *data, size_t len);
 int ctl_status_fail_to_write(void);
 
 /* Logs the error. If the rendezvous cannot be reached, also what to check. */

@@ -63,19 +63,6 @@ static const char *asked_run(const struct top *t)
 
 /* -- asking, in a child ---------------------------------------------------- */
 
-static bool write_all(int fd, const void *data, size_t len)
-{
-    const char *at = data;
-    while (len > 0) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno != EINTR)
-            return false;
-        at += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 /* Ends with the parent, if that is killed. */
 static void ask_in_child(const struct top *t, pid_t parent, int fd)
 {
@@ -87,8 +74,12 @@ static void ask_in_child(const struct top *t, pid_t parent, int fd)
     bool good = ctl_status_ask(t->conf->peer, asked_run(t), t->conf->timeout_us,
                                &a, &err) == 0;
     if (good)
-        _exit(write_all(fd, "J", 1) && write_all(fd, a.body, a.len) ? 0 : 1);
-    _exit(write_all(fd, "E", 1) && write_all(fd, &err, sizeof(err)) ? 0 : 1);
+        _exit(ctl_status_put(fd, "J", 1) && ctl_status_put(fd, a.body, a.len)
+                  ? 0
+                  : 1);
+    _exit(ctl_status_put(fd, "E", 1) && ctl_status_put(fd, &err, sizeof(err))
+              ? 0
+              : 1);
 }
 
 static void stop_asking(struct top *t)
@@ -338,8 +329,9 @@ static int print(struct top *t)
     for (;;) {
         int64_t next_us = mono_now_us() + t->conf->delay_us;
         char *text = draw(t);
-        bool written = ctl_status_put(text, strlen(text)) &&
-                       (!t->conf->again || ctl_status_put("\n", 1));
+        bool written =
+            ctl_status_put(STDOUT_FILENO, text, strlen(text)) &&
+            (!t->conf->again || ctl_status_put(STDOUT_FILENO, "\n", 1));
         free(text);
         if (!written)
             return ctl_status_fail_to_write();
