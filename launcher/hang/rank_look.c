@@ -30,17 +30,23 @@
 
 /* -- /proc ----------------------------------------------------------------- */
 
-/* State and CPU time: the third field, and the two from the 14th on. */
-static bool parse_stat(const char *text, struct rank_sample *s)
+struct stat_line {
+    char state;
+    int group, session;
+    unsigned long long faults, user, kernel;
+};
+
+/* Fields 3, 5, 6, 10, 14 and 15 of proc(5). */
+static bool read_stat(pid_t pid, struct stat_line *s)
 {
-    unsigned long long user, kernel;
-    const char *rest = strrchr(text, ')');
-    if (rest == NULL ||
-        sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu",
-               &s->state, &user, &kernel) != 3)
+    char text[1024];
+    if (!procfs_read_text(pid, "stat", text, sizeof(text)))
         return false;
-    s->cpu_ticks = (int64_t)(user + kernel);
-    return true;
+    const char *rest = strrchr(text, ')');
+    return rest != NULL &&
+           sscanf(rest, ") %c %*s %d %d %*s %*s %*s %llu %*s %*s %*s %llu %llu",
+                  &s->state, &s->group, &s->session, &s->faults, &s->user,
+                  &s->kernel) == 6;
 }
 
 static bool sleeps(pid_t pid)
@@ -62,11 +68,13 @@ static bool sleeps(pid_t pid)
 
 static void take_sample(pid_t pid, struct rank_sample *s)
 {
-    char text[1024];
+    struct stat_line line;
     *s = (struct rank_sample){.state = '?'};
-    if (procfs_read_text(pid, "stat", text, sizeof(text)) &&
-        parse_stat(text, s))
-        s->sleeps = sleeps(pid);
+    if (!read_stat(pid, &line))
+        return;
+    s->state = line.state;
+    s->cpu_ticks = (int64_t)(line.user + line.kernel);
+    s->sleeps = sleeps(pid);
 }
 
 /* Whether the worker has a library whose waits use a CPU. */
@@ -178,25 +186,6 @@ enum pauses_look rank_look_judge_work(const struct rank_work *before,
     if (stopped == n)
         return PAUSES_HELD;
     return stopped + defunct > 0 ? PAUSES_ODD : all;
-}
-
-struct stat_line {
-    char state;
-    int group, session;
-    unsigned long long faults, user, kernel;
-};
-
-/* Fields 3, 5, 6, 10, 14 and 15 of proc(5). */
-static bool read_stat(pid_t pid, struct stat_line *s)
-{
-    char text[1024];
-    if (!procfs_read_text(pid, "stat", text, sizeof(text)))
-        return false;
-    const char *rest = strrchr(text, ')');
-    return rest != NULL &&
-           sscanf(rest, ") %c %*s %d %d %*s %*s %*s %llu %*s %*s %*s %llu %llu",
-                  &s->state, &s->group, &s->session, &s->faults, &s->user,
-                  &s->kernel) == 6;
 }
 
 static int64_t number_behind(const char *text, const char *name)
