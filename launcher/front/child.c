@@ -203,21 +203,17 @@ bool front_child_answered(const struct front_child *k)
            front_stream_quiet_us(&k->err) > k->asked_us;
 }
 
-bool front_child_reap(struct front_child *k, int64_t now_us)
+void front_child_reap(struct front_child *k, int64_t now_us)
 {
     int status;
-    if (!front_child_lives(k))
-        return false;
-    pid_t pid = waitpid(k->pid, &status, WNOHANG);
-    if (pid != k->pid)
-        return false;
+    if (!front_child_lives(k) || waitpid(k->pid, &status, WNOHANG) != k->pid)
+        return;
     k->status =
         WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     k->state = CHILD_ENDED;
     k->pid = 0;
     k->since_us = now_us;
     close_in(k);
-    return true;
 }
 
 bool front_child_is_over(struct front_child *k, int64_t now_us)

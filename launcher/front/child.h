@@ -84,8 +84,8 @@ void front_child_kill(const struct front_child *k);
  * output that comes slowly. While that is not read, no answer can be seen. */
 bool front_child_answered(const struct front_child *k);
 
-/* If it has ended: ENDED. Returns whether it did so now. */
-bool front_child_reap(struct front_child *k, int64_t now_us);
+/* If it has ended: ENDED. */
+void front_child_reap(struct front_child *k, int64_t now_us);
 
 /* ENDED, with all of its output shown (or none came for CHILD_LAST_US: what it
  * left behind may hold its stderr). */

@@ -252,9 +252,9 @@ static void look(struct front *f)
     look_at_done(f, now_us);
     for (int i = 0; i < f->n; i++) {
         struct front_child *k = &f->child[i];
-        (void)front_child_reap(k, now_us);
-        (void)front_stream_look(&k->out, now_us);
-        (void)front_stream_look(&k->err, now_us);
+        front_child_reap(k, now_us);
+        front_stream_look(&k->out, now_us);
+        front_stream_look(&k->err, now_us);
         look_at_start(f, k, now_us);
         look_at_late(f, k, now_us);
         look_at_end(f, k, now_us);

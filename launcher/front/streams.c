@@ -206,17 +206,12 @@ int64_t front_stream_quiet_us(const struct front_stream *s)
     return s->full_us > s->last_us ? s->full_us : s->last_us;
 }
 
-int64_t front_stream_look(struct front_stream *s, int64_t now_us)
+void front_stream_look(struct front_stream *s, int64_t now_us)
 {
-    bool open = s->fd >= 0;
-    if (open && !front_stream_wants(s))
+    if (s->fd < 0)
+        return;
+    if (!front_stream_wants(s))
         s->full_us = now_us; /* what is in its pipe is not known */
-    if (!open || buf_len(&s->held) == 0)
-        return MONO_NEVER;
-    int64_t due_us = front_stream_quiet_us(s) + STREAMS_QUIET_US;
-    if (now_us < due_us)
-        return due_us;
-    show_lines(s, true, false);
-    return buf_len(&s->held) == 0 ? MONO_NEVER
-                                  : now_us + STREAMS_QUIET_US; /* of a mark */
+    if (now_us >= front_stream_quiet_us(s) + STREAMS_QUIET_US)
+        show_lines(s, true, false); /* what may be a mark stays */
 }

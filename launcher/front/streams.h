@@ -64,8 +64,7 @@ bool front_stream_read(struct front_stream *s, int64_t now_us);
 int64_t front_stream_quiet_us(const struct front_stream *s);
 
 /* To be called in each turn, since it sees whether the console is full. Shows a
- * line without an end once it is old enough. Returns when that is; MONO_NEVER:
- * there is none. */
-int64_t front_stream_look(struct front_stream *s, int64_t now_us);
+ * line without an end once it is old enough. */
+void front_stream_look(struct front_stream *s, int64_t now_us);
 
 #endif
