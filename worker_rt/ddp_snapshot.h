@@ -128,36 +128,6 @@ DDP_API int ddp_snapshot_load_into(struct ddp *d,
                                    struct ddp_snapshot_info *info,
                                    struct ddp_error *err);
 
-/* A snapshot that is there, by its header. The data was not looked at. All of
- * it is borrowed for the call of a ddp_list_fn. */
-struct ddp_listed {
-    size_t size;      /* of the library's struct; see versions */
-    const char *path; /* of the file; NULL: it is in memory */
-    int64_t step;     /* -1: ddp_snapshot_save wrote it, or see `why` */
-    int64_t round;
-    uint64_t len;                     /* bytes of header and data */
-    const struct ddp_tensor *tensors; /* `data` is NULL */
-    size_t ntensors;
-    const struct ddp_kv *meta; /* the program's pairs */
-    size_t nmeta;
-    const char *why;   /* why the header cannot be read; then there are no
-                        * tensors and pairs, and step and round are those of
-                        * the file's name, if it has them; "": it was read */
-    char instance[33]; /* who wrote it; "" if the header cannot be read */
-    bool foreign;      /* the instance is not that of `d` */
-};
-
-/* False: it wants to be told of no more. */
-typedef bool ddp_list_fn(void *ctx, const struct ddp_listed *s);
-
-/* Tells of the snapshots at `path` and <path>.prev, as far as they are there.
- * NOMEM. */
-DDP_API int ddp_snapshot_list(struct ddp *d,
-                              const char *path,
-                              ddp_list_fn *fn,
-                              void *ctx,
-                              struct ddp_error *err);
-
 /* -- the keeper ------------------------------------------------------------ */
 
 /*
@@ -467,18 +437,6 @@ DDP_API int ddp_keeper_load_pieces(struct ddp_keeper *k,
                                    size_t nmeta,
                                    struct ddp_kept *info,
                                    struct ddp_error *err);
-
-/*
- * Tells of the snapshots that this rank holds, those that it would load first
- * come first: each rank has those of its own part of the memory, with the
- * mirrors there, and one rank those of a folder, with `load_only` the first
- * rank of each node. Each file of a step is told by itself. Not collective. IO,
- * NOMEM.
- */
-DDP_API int ddp_keeper_list(struct ddp_keeper *k,
-                            ddp_list_fn *fn,
-                            void *ctx,
-                            struct ddp_error *err);
 
 /*
  * State that this rank has for itself: that of its random generator, its place

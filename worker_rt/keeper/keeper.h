@@ -204,12 +204,6 @@ int keeper_find(struct ddp_keeper *k,
                 size_t *n,
                 struct ddp_err *err);
 
-/* Opens one of them: NOINPUT (the file has gone), IO, CORRUPT. */
-int keeper_open(const struct ddp_keeper *k,
-                const struct keeper_candidate *c,
-                struct snapshot_opened *o,
-                struct ddp_err *err);
-
 /* One rank of a communicator reads ranges of an image for all others. */
 struct keeper_talk {
     struct ddp_comm *few;

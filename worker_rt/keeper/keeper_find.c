@@ -1,7 +1,6 @@
 /*
  * worker_rt/keeper/keeper_find: the snapshots that this rank holds, in the
- * memory of its node and in the folder, in the order in which they are loaded;
- * and the list of them that a program may ask for.
+ * memory of its node and in the folder, in the order in which they are loaded.
  *
  * Failure modes. The folder cannot be listed to its end: an error, since what
  * is missing may be the newest. A file goes while it is listed: it is left out.
@@ -9,12 +8,9 @@
  */
 #include "worker_rt/keeper/keeper.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "worker_rt/snapshot/snapshot.h"
-
-/* -- find ------------------------------------------------------------------ */
 
 struct keeper_found {
     const struct ddp_keeper *k;
@@ -106,70 +102,4 @@ struct commit_label keeper_commit_label(const struct ddp_keeper *k,
         .who = XXH3_64bits(label->instance,
                            strnlen(label->instance, sizeof(label->instance))),
     };
-}
-
-/* -- open ------------------------------------------------------------------ */
-
-int keeper_open(const struct ddp_keeper *k,
-                const struct keeper_candidate *c,
-                struct snapshot_opened *o,
-                struct ddp_err *err)
-{
-    ddp_assert(c->slot < k->memory.count);
-    if (c->slot < 0)
-        return snapshot_open(o, k->dir.fd, c->file.name, err);
-    snapshot_open_memory(o, mem_slots_image(&k->memory, c->slot), c->label.len);
-    return 0;
-}
-
-/* -- list ------------------------------------------------------------------ */
-
-static int tell(const struct ddp_keeper *k,
-                const struct keeper_candidate *c,
-                ddp_list_fn *fn,
-                void *ctx,
-                bool *more,
-                struct ddp_err *err)
-{
-    struct snapshot_opened o;
-    struct ddp_err why;
-    char path[4096 + SNAPSHOT_DIR_NAME_MAX];
-    bool memory = c->slot >= 0;
-    /* As its label or name says, until its header is read. */
-    struct ddp_listed s = {
-        .size = sizeof(s),
-        .step = memory ? c->label.step : c->file.step,
-        .round = rt_fence_round(memory ? c->label.round : c->file.round),
-        .foreign = strncmp(memory ? c->label.instance : c->file.who,
-                           k->d->instance, SNAPSHOT_DIR_WHO) != 0,
-    };
-    if (!memory) {
-        (void)snprintf(path, sizeof(path), "%s/%s", k->folder,
-                       c->file.name); /* cut only if no path is that long */
-        s.path = path;
-    }
-    if (keeper_open(k, c, &o, &why) != 0) {
-        s.why = why.text;
-        *more = why.code == DDP_E_NOINPUT || fn(ctx, &s);
-        return 0;
-    }
-    int rc = snapshot_tell(k->d, &s, &o.from, fn, ctx, more, err);
-    snapshot_close(&o);
-    return rc;
-}
-
-int ddp_keeper_list(struct ddp_keeper *k,
-                    ddp_list_fn *fn,
-                    void *ctx,
-                    struct ddp_error *err)
-{
-    struct keeper_candidate *list;
-    struct ddp_err why;
-    size_t n;
-    bool more = true;
-    int rc = keeper_find(k, &list, &n, &why);
-    for (size_t i = 0; rc == 0 && more && i < n; i++)
-        rc = tell(k, &list[i], fn, ctx, &more, &why);
-    free(list);
-    return rc == 0 ? 0 : rt_fail(err, &why);
 }

@@ -13,6 +13,10 @@
 #include "rendezvous/base/json.h"
 #include "worker_rt/snapshot/snapshot.h"
 
+/* The pair that torch.distributed.checkpoint looks for: JSON with the offset of
+ * each tensor of the file. */
+#define PIECE_TORCH_KEY "DCP_SHARDING_INFO"
+
 /* A tensor of the image; its name stands behind the key's prefix. */
 struct piece_plan_tensor {
     size_t of; /* the piece's index */

@@ -16,10 +16,6 @@
 #include "worker_rt/snapshot/pieces.h"
 #include "worker_rt/snapshot/safetensors.h"
 
-/* The pair that torch.distributed.checkpoint looks for: JSON with the offset of
- * each tensor of the file. */
-#define PIECE_TORCH_KEY "DCP_SHARDING_INFO"
-
 struct piece_plan_tensor;
 
 /* All zero: no tensor, and nothing to free. */

@@ -174,19 +174,6 @@ int snapshot_read(const struct snapshot_source *from,
 /* Makes a tensor of the program's from one of a file; without data. */
 struct ddp_tensor snapshot_tensor(const struct safetensor *t);
 
-/*
- * Tells `fn` of a snapshot, as its header says, or why that cannot be read.
- * `s` has what its place says of it: path, step and round. `*more` becomes
- * what `fn` returned. NOMEM.
- */
-int snapshot_tell(const struct ddp *d,
-                  struct ddp_listed *s,
-                  const struct snapshot_source *from,
-                  ddp_list_fn *fn,
-                  void *ctx,
-                  bool *more,
-                  struct ddp_err *err);
-
 /* An image that is open; it must stay where it is until snapshot_close. */
 struct snapshot_opened {
     int fd; /* -1: it lies in memory */

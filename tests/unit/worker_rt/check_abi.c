@@ -37,7 +37,6 @@
     X(ddp_init)                                                                \
     X(ddp_instance)                                                            \
     X(ddp_keeper_free)                                                         \
-    X(ddp_keeper_list)                                                         \
     X(ddp_keeper_load)                                                         \
     X(ddp_keeper_load_into)                                                    \
     X(ddp_keeper_new)                                                          \
@@ -64,7 +63,6 @@
     X(ddp_sampler_position)                                                    \
     X(ddp_sampler_seek)                                                        \
     X(ddp_should_stop)                                                         \
-    X(ddp_snapshot_list)                                                       \
     X(ddp_snapshot_load)                                                       \
     X(ddp_snapshot_load_into)                                                  \
     X(ddp_snapshot_save)                                                       \
@@ -123,11 +121,6 @@ AT(ddp_keeper_conf, may_differ, 72);
 AT(ddp_kept, size, 0); AT(ddp_kept, step, 8); AT(ddp_kept, round, 16);
 AT(ddp_kept, instance, 24); AT(ddp_kept, foreign, 57);
 AT(ddp_kept, memory, 58); AT(ddp_kept, rank, 60); AT(ddp_kept, why, 64);
-AT(ddp_listed, size, 0); AT(ddp_listed, path, 8); AT(ddp_listed, step, 16);
-AT(ddp_listed, round, 24); AT(ddp_listed, len, 32);
-AT(ddp_listed, tensors, 40); AT(ddp_listed, ntensors, 48);
-AT(ddp_listed, meta, 56); AT(ddp_listed, nmeta, 64); AT(ddp_listed, why, 72);
-AT(ddp_listed, instance, 80); AT(ddp_listed, foreign, 113);
 AT(ddp_sampler_conf, size, 0); AT(ddp_sampler_conf, samples, 8);
 AT(ddp_sampler_conf, rank, 16); AT(ddp_sampler_conf, world, 20);
 AT(ddp_sampler_conf, seed, 24); AT(ddp_sampler_conf, shuffle, 32);

@@ -220,36 +220,6 @@ TEST(test_pieces_are_not_written_to_another_runs_folder)
 
 /* -- a header -------------------------------------------------------------- */
 
-static bool listed(void *ctx, const struct ddp_listed *s)
-{
-    int *n = ctx;
-    RT_CHECK(s->why[0] == '\0' && s->step == 2 && s->nmeta == 0);
-    RT_CHECK(s->ntensors >= 3);
-    *n += 1 + (s->path != NULL ? 100 : 0);
-    return true;
-}
-
-static int list_all(int rank, void *arg)
-{
-    int n = 0;
-    struct rank *r = rank_start(arg, rank);
-    rank_fill(r, 2, rank);
-    RT_OK(rank_save(r, 2, true), r->e);
-    RT_OK(ddp_keeper_wait(r->k, &r->e), r->e);
-    RT_OK(ddp_comm_barrier(r->comm, &r->e), r->e);
-    RT_OK(ddp_keeper_list(r->k, listed, &n, &r->e), r->e);
-    RT_CHECK(n == (rank == 0 ? 1 + RANKS * 101 : 1));
-    rank_stop(r);
-    return 0;
-}
-
-/* Each rank has its image, and the folder's writer the files of all. */
-TEST(test_pieces_are_listed_image_by_image)
-{
-    const struct story s = {.first = 1, .folder = "s"};
-    pieces_run(list_all, &s, 1);
-}
-
 /* What a reader of torch's looks for, in the file of rank 1. */
 TEST(test_pieces_say_where_they_lie_as_torch_does)
 {
