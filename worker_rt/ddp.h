@@ -187,109 +187,11 @@ DDP_API int ddp_store_check(struct ddp *d,
                             int64_t timeout_ms,
                             struct ddp_error *err);
 
-/* Waits until all of the keys are there. */
-DDP_API int ddp_store_wait_all(struct ddp *d,
-                               const char *const *keys,
-                               size_t count,
-                               int64_t timeout_ms,
-                               struct ddp_error *err);
-
-/* Appends bytes to the value; one that does not exist is empty. The value may
- * grow to DDP_STORE_VALUE_MAX bytes. */
-DDP_API int ddp_store_append(struct ddp *d,
-                             const char *key,
-                             const void *value,
-                             size_t len,
-                             int64_t timeout_ms,
-                             struct ddp_error *err);
-
-/*
- * Sets the value to `desired` if it equals `expected`, or if there is no value
- * and `expected_len` is 0. Then returns the current value as ddp_store_get
- * does. As with PyTorch, if the key is missing and `expected_len` is not 0, it
- * stays missing, and the answer is `expected`.
- */
-DDP_API int ddp_store_compare_set(struct ddp *d,
-                                  const char *key,
-                                  const void *expected,
-                                  size_t expected_len,
-                                  const void *desired,
-                                  size_t desired_len,
-                                  void *value,
-                                  size_t cap,
-                                  size_t *len,
-                                  int64_t timeout_ms,
-                                  struct ddp_error *err);
-
-/* Removes the key; `was_there` may be NULL. */
-DDP_API int ddp_store_delete(struct ddp *d,
-                             const char *key,
-                             bool *was_there,
-                             int64_t timeout_ms,
-                             struct ddp_error *err);
-
-/* The number of keys in the store, those of other processes included. */
-DDP_API int ddp_store_num_keys(struct ddp *d,
-                               int64_t *count,
-                               int64_t timeout_ms,
-                               struct ddp_error *err);
-
-/* One key of many, in one request. */
-struct ddp_store_item {
-    const char *key;
-    void *value; /* multi_set reads it, multi_get writes it */
-    size_t len;  /* multi_set: of the value; multi_get: of what came */
-    size_t cap;  /* multi_get: room for the value */
-};
-#define DDP_STORE_KEYS_MAX 131072u
-
-/* Sets all of them in one request. Keys and values together may have
- * DDP_STORE_VALUE_MAX bytes. */
-DDP_API int ddp_store_multi_set(struct ddp *d,
-                                const struct ddp_store_item *items,
-                                size_t count,
-                                int64_t timeout_ms,
-                                struct ddp_error *err);
-
-/* Waits until all keys are there. USAGE if a value is longer than its `cap`:
- * its `len` is set, and all other values are copied. */
-DDP_API int ddp_store_multi_get(struct ddp *d,
-                                struct ddp_store_item *items,
-                                size_t count,
-                                int64_t timeout_ms,
-                                struct ddp_error *err);
-
-/*
- * Queues: each item that is pushed is popped once, first in, first out; pop
- * waits for an item. The name of a queue is not a key: get, delete and num_keys
- * do not see it, but wait and check see a queue that has an item as a key. If a
- * popped item is longer than `cap` (USAGE), it is lost. PyTorch's store has
- * queues since 2.8, on libuv; an older one closes the connection (LOST).
- */
-DDP_API int ddp_store_queue_push(struct ddp *d,
-                                 const char *key,
-                                 const void *value,
-                                 size_t len,
-                                 int64_t timeout_ms,
-                                 struct ddp_error *err);
-DDP_API int ddp_store_queue_pop(struct ddp *d,
-                                const char *key,
-                                void *value,
-                                size_t cap,
-                                size_t *len,
-                                int64_t timeout_ms,
-                                struct ddp_error *err);
-DDP_API int ddp_store_queue_len(struct ddp *d,
-                                const char *key,
-                                int64_t *items,
-                                int64_t timeout_ms,
-                                struct ddp_error *err);
-
 /*
  * Returns when `count` processes have called it with this key. Use a key once:
  * later callers pass at once. A caller whose time ran out (TIMEOUT) is counted
- * too. Some stores of PyTorch have the other operations and not this one
- * (LOST). ddp_comm_barrier needs no key.
+ * too. Some stores of PyTorch do not have this operation (LOST).
+ * ddp_comm_barrier needs no key.
  */
 DDP_API int ddp_store_barrier(struct ddp *d,
                               const char *key,

@@ -68,21 +68,11 @@
     X(ddp_snapshot_save)                                                       \
     X(ddp_stop_on_signal)                                                      \
     X(ddp_store_add)                                                           \
-    X(ddp_store_append)                                                        \
     X(ddp_store_barrier)                                                       \
     X(ddp_store_check)                                                         \
-    X(ddp_store_compare_set)                                                   \
-    X(ddp_store_delete)                                                        \
     X(ddp_store_get)                                                           \
-    X(ddp_store_multi_get)                                                     \
-    X(ddp_store_multi_set)                                                     \
-    X(ddp_store_num_keys)                                                      \
-    X(ddp_store_queue_len)                                                     \
-    X(ddp_store_queue_pop)                                                     \
-    X(ddp_store_queue_push)                                                    \
     X(ddp_store_set)                                                           \
     X(ddp_store_wait)                                                          \
-    X(ddp_store_wait_all)                                                      \
     X(ddp_tensor_len)                                                          \
     X(ddp_version)                                                             \
     X(ddp_world)
@@ -94,9 +84,6 @@
 /* Fixed for ever: they have no size. */
 AT(ddp_error, code, 0); AT(ddp_error, sys_errno, 4); AT(ddp_error, text, 8);
 IS(sizeof(struct ddp_error), 520);
-AT(ddp_store_item, key, 0); AT(ddp_store_item, value, 8);
-AT(ddp_store_item, len, 16); AT(ddp_store_item, cap, 24);
-IS(sizeof(struct ddp_store_item), 32);
 AT(ddp_tensor, name, 0); AT(ddp_tensor, dtype, 8); AT(ddp_tensor, dims, 12);
 AT(ddp_tensor, shape, 16); AT(ddp_tensor, data, 80);
 IS(sizeof(struct ddp_tensor), 88);

@@ -227,6 +227,36 @@ TEST(test_store_client_of_a_probe)
     store_client_free(&c);
 }
 
+static int meet(int rank, void *arg)
+{
+    (void)arg;
+    struct ddp *c = client(port);
+    usleep((unsigned)rank * 20000);
+    int rc = ddp_store_barrier(c, "all", 4, 3000, NULL);
+    ddp_free(c);
+    return rc;
+}
+
+/* Nobody passes before the last has come; who waits in vain is told. */
+TEST(test_store_barrier_lets_all_go_together)
+{
+    struct ddp_error e;
+    pid_t pid[3];
+    for (int i = 0; i < 3; i++)
+        pid[i] = rt_rank_start(i, 5, port, 1, meet, NULL);
+    usleep(150000);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(waitpid(pid[i], NULL, WNOHANG), 0);
+    RT_OK(ddp_store_barrier(d, "all", 4, 2000, &e), e);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(rt_wait(pid[i], 4000), 0);
+    RT_OK(ddp_store_barrier(d, "all", 4, 2000, &e), e);
+    ck_assert_int_eq(ddp_store_barrier(d, "alone", 2, 50, &e), -1);
+    ck_assert_int_eq(e.code, DDP_ERR_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(e.text, "BARRIER alone"));
+    RT_OK(ddp_store_barrier(d, "alone", 2, 2000, &e), e);
+}
+
 /* -- other servers --------------------------------------------------------- */
 
 static int listen_on(uint16_t *to, uint16_t fixed)
@@ -351,180 +381,6 @@ TEST(test_store_silent_server_times_out)
     ck_assert_int_lt(mono_now_us() - since_us, suite_room_us(1500000));
     ddp_free(c);
     ck_assert_int_eq(close(fd), 0);
-}
-
-/* -- the other operations -------------------------------------------------- */
-
-#define OK(call, e) ck_assert_msg((call) == 0, "%s", (e).text)
-
-/* With RT_STORE_PORT in the environment these are played on the store that is
- * there, PyTorch's for example. */
-static void start_or_find(void)
-{
-    const char *there = getenv("RT_STORE_PORT");
-    server = 0;
-    if (there == NULL) {
-        start();
-        return;
-    }
-    port = (uint16_t)atoi(there);
-    d = client(port);
-}
-
-static void stop_own(void)
-{
-    ddp_free(d);
-    if (server > 0)
-        rt_kill(server);
-}
-
-static void expect_get(const char *key, const char *want)
-{
-    char got[64];
-    size_t len = 0;
-    struct ddp_error e;
-    OK(ddp_store_get(d, key, got, sizeof(got), &len, 2000, &e), e);
-    ck_assert_uint_eq(len, strlen(want));
-    ck_assert_mem_eq(got, want, len);
-}
-
-CASE("operations", .limit_s = 60, FIXTURE(start_or_find, stop_own))
-
-/* Appended, compared, deleted, counted. */
-TEST(test_store_values_change_as_told)
-{
-    struct ddp_error e;
-    char v[16];
-    size_t len = 0;
-    int64_t before = -1, after = -1;
-    bool was = true;
-    OK(ddp_store_num_keys(d, &before, 2000, &e), e);
-    OK(ddp_store_append(d, "a", "one", 3, 2000, &e), e);
-    OK(ddp_store_append(d, "a", "two", 3, 2000, &e), e);
-    expect_get("a", "onetwo");
-    OK(ddp_store_compare_set(d, "c", "x", 1, "y", 1, v, 16, &len, 2000, &e), e);
-    ck_assert(len == 1 && *v == 'x'); /* and yet: */
-    OK(ddp_store_delete(d, "c", &was, 2000, &e), e);
-    ck_assert(!was);
-    OK(ddp_store_compare_set(d, "c", "", 0, "y", 1, v, 16, &len, 2000, &e), e);
-    OK(ddp_store_compare_set(d, "c", "z", 1, "q", 1, v, 16, &len, 2000, &e), e);
-    ck_assert(len == 1 && *v == 'y');
-    OK(ddp_store_compare_set(d, "c", "y", 1, "new", 3, v, 16, &len, 2000, &e),
-       e);
-    ck_assert(len == 3 && memcmp(v, "new", 3) == 0);
-    ck_assert_int_eq(
-        ddp_store_compare_set(d, "c", "", 0, "", 0, v, 2, &len, 2000, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
-    ck_assert_uint_eq(len, 3);
-    OK(ddp_store_num_keys(d, &after, 2000, &e), e);
-    ck_assert_int_eq(after - before, 2);
-    OK(ddp_store_delete(d, "a", &was, 2000, &e), e);
-    ck_assert(was);
-    OK(ddp_store_delete(d, "c", NULL, 2000, &e), e);
-    OK(ddp_store_num_keys(d, &after, 2000, &e), e);
-    ck_assert_int_eq(after, before);
-}
-
-/* Many keys at once; a value without room does not spoil the others. */
-TEST(test_store_many_keys_in_one_request)
-{
-    enum {
-        N = 300
-    };
-    static struct ddp_store_item in[N], out[N];
-    static char keys[N][20], values[N][16], got[N][16];
-    const char *names[N];
-    struct ddp_error e;
-    for (int i = 0; i < N; i++) {
-        (void)snprintf(keys[i], sizeof(keys[i]), "many/%d", i);
-        (void)snprintf(values[i], sizeof(values[i]), "%d", i * i);
-        names[i] = keys[i];
-        in[i] = (struct ddp_store_item){
-            .key = keys[i], .value = values[i], .len = strlen(values[i])};
-        out[i] = (struct ddp_store_item){
-            .key = keys[i], .value = got[i], .cap = i == 250 ? 2 : 16};
-    }
-    ck_assert_int_eq(ddp_store_wait_all(d, names, N, 50, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_TIMEOUT);
-    OK(ddp_store_multi_set(d, in, N, 2000, &e), e);
-    OK(ddp_store_wait_all(d, names, N, 2000, &e), e);
-    ck_assert_int_eq(ddp_store_multi_get(d, out, N, 2000, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
-    out[250].cap = 16;
-    OK(ddp_store_multi_get(d, out, N, 2000, &e), e);
-    for (int i = 0; i < N; i++) {
-        ck_assert_uint_eq(out[i].len, in[i].len);
-        ck_assert_mem_eq(got[i], values[i], in[i].len);
-    }
-    OK(ddp_store_multi_set(d, NULL, 0, 2000, &e), e);
-    OK(ddp_store_multi_get(d, NULL, 0, 2000, &e), e);
-    in[0].len = DDP_STORE_VALUE_MAX;
-    ck_assert_int_eq(ddp_store_multi_set(d, in, 1, 2000, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_USAGE);
-}
-
-static int push_later(int rank, void *arg)
-{
-    (void)arg;
-    struct ddp *c = client(port);
-    usleep(50000);
-    int rc = ddp_store_queue_push(c, "jobs", &rank, sizeof(rank), 2000, NULL);
-    ddp_free(c);
-    return rc;
-}
-
-/* First in, first out; an empty queue is waited for, and not for ever. */
-TEST(test_store_queue_gives_items_in_order)
-{
-    struct ddp_error e;
-    char v[16];
-    size_t len = 0;
-    int64_t items = -1;
-    int rank = -1;
-    OK(ddp_store_queue_push(d, "q", "one", 3, 2000, &e), e);
-    OK(ddp_store_queue_push(d, "q", "", 0, 2000, &e), e);
-    OK(ddp_store_queue_len(d, "q", &items, 2000, &e), e);
-    ck_assert_int_eq(items, 2);
-    OK(ddp_store_queue_pop(d, "q", v, sizeof(v), &len, 2000, &e), e);
-    ck_assert(len == 3 && memcmp(v, "one", 3) == 0);
-    OK(ddp_store_queue_pop(d, "q", v, sizeof(v), &len, 2000, &e), e);
-    ck_assert_uint_eq(len, 0);
-    ck_assert_int_eq(ddp_store_queue_pop(d, "q", v, 16, &len, 50, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_TIMEOUT);
-    pid_t pid = rt_rank_start(3, 5, port, 1, push_later, NULL);
-    OK(ddp_store_queue_pop(d, "jobs", &rank, sizeof(rank), &len, 3000, &e), e);
-    ck_assert_int_eq(rank, 3);
-    ck_assert_int_eq(rt_wait(pid, 4000), 0);
-}
-
-static int meet(int rank, void *arg)
-{
-    (void)arg;
-    struct ddp *c = client(port);
-    usleep((unsigned)rank * 20000);
-    int rc = ddp_store_barrier(c, "all", 4, 3000, NULL);
-    ddp_free(c);
-    return rc;
-}
-
-/* Nobody passes before the last has come; who waits in vain is told. */
-TEST(test_store_barrier_lets_all_go_together)
-{
-    struct ddp_error e;
-    pid_t pid[3];
-    for (int i = 0; i < 3; i++)
-        pid[i] = rt_rank_start(i, 5, port, 1, meet, NULL);
-    usleep(150000);
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(waitpid(pid[i], NULL, WNOHANG), 0);
-    OK(ddp_store_barrier(d, "all", 4, 2000, &e), e);
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(rt_wait(pid[i], 4000), 0);
-    OK(ddp_store_barrier(d, "all", 4, 2000, &e), e);
-    ck_assert_int_eq(ddp_store_barrier(d, "alone", 2, 50, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_TIMEOUT);
-    ck_assert_ptr_nonnull(strstr(e.text, "BARRIER alone"));
-    OK(ddp_store_barrier(d, "alone", 2, 2000, &e), e);
 }
 
 SUITE("rt_store", "server", .limit_s = 60, FIXTURE(start, stop))
