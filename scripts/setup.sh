@@ -23,7 +23,7 @@ build='gcc make libc6-dev pkg-config|pkgconf libuv1-dev libcjson-dev
     libxxhash-dev zlib1g-dev libssl-dev'
 # Without these some tests or the demo cannot run, or are slow (libdnnl2).
 tests='libdnnl2 g++ check libsubunit-dev mandoc iproute2 nftables
-    procps python3 dataset-fashion-mnist gnuplot-nox gdb-minimal|gdb tmux
+    procps python3 dataset-fashion-mnist gdb-minimal|gdb tmux
     openssl strace'
 check='spin clang-format-14 openssh-client openssh-server'
 # python3-pip: scripts/old-glibc gets a compiler from PyPI. llvm: its symbolizer,

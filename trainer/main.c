@@ -116,7 +116,6 @@ static int finish(struct trainer *t, struct ddp_error *err)
     if (train_compare(t, err) != 0 || evaluate(t, err) != 0)
         return -1;
     keep_finish(&t->keep, t->comm);
-    train_plot(t, true);
     if (t->world > 1) /* messages: ok, 2 or more */
         progress_line(&t->progress, "parameters identical on all %d ranks",
                       t->world);
@@ -189,7 +188,6 @@ static int run(struct trainer *t, struct ddp_error *err)
     if (!t->stopped)
         return finish(t, err);
     keep_finish(&t->keep, t->comm);
-    train_plot(t, true);
     bool saved = keep_saves(&t->o) && !t->keep.unsaved;
     progress_line(&t->progress, "asked to stop%s: %s step %lld", why_stopped(t),
                   saved ? "saved at" : "leaving after", (long long)t->at.step);

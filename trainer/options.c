@@ -13,7 +13,6 @@
 
 #include "trainer/data.h"
 #include "trainer/ops/fail.h"
-#include "trainer/plot.h"
 
 #define EPOCHS_MAX 1000000
 #define STEPS_MAX  1000000000
@@ -21,7 +20,7 @@
 /* clang-format off */
 enum { /* above all letters, so that getopt_long cannot confuse them */
     MODEL = 256, DATA, TRAIN_SAMPLES, HIDDEN, BATCH_SIZE, LR, DEVICE, COMM,
-    SEED, SHARD, SNAPSHOT_PATH, KEEP, SAVE_STEPS, MEMORY_STEPS, PLOT, SAMPLES_TAKEN,
+    SEED, SHARD, SNAPSHOT_PATH, KEEP, SAVE_STEPS, MEMORY_STEPS, SAMPLES_TAKEN,
     HELP, VERSION
 };
 
@@ -47,7 +46,6 @@ static const struct option longs[] = {
     {"save-steps",    required_argument, NULL, SAVE_STEPS},
     {"memory_steps",  required_argument, NULL, MEMORY_STEPS},
     {"memory-steps",  required_argument, NULL, MEMORY_STEPS},
-    {"plot",          required_argument, NULL, PLOT},
     {"samples_taken", required_argument, NULL, SAMPLES_TAKEN},
     {"samples-taken", required_argument, NULL, SAMPLES_TAKEN},
     {"help",          no_argument,       NULL, HELP},
@@ -90,8 +88,6 @@ static const char help[] =
     "                         (default: 0)\n"
     "  --memory_steps=N       save after every N steps to the memory that\n"
     "                         ddprun holds, 0: never (default: 1)\n"
-    "  --plot=FILE            plot loss and accuracy into a file .svg, .png\n"
-    "                         or .pdf\n"
     "  --samples_taken=FILE   note the samples of each step in FILE.RANK\n"
     "  -h, --help             print this text and exit\n"
     "  --version              print the version and exit\n";
@@ -193,7 +189,6 @@ set(struct options *o, int option, const char *arg, struct ddp_error *e)
     case KEEP:          return read_int(&o->keep, arg, 1, 1000, e);
     case SAVE_STEPS:    return read_int(&o->save_steps, arg, 0, STEPS_MAX, e);
     case MEMORY_STEPS:  return read_int(&o->memory_steps, arg, 0, STEPS_MAX, e);
-    case PLOT:          o->plot = arg; return plot_check(arg, e);
     case SAMPLES_TAKEN: return read_path(&o->samples_taken, arg, e);
     case VERSION:       o->version = true; return 0;
     default:            o->help = true; return 0; /* -h, --help */

@@ -45,7 +45,6 @@ struct options {
     int64_t keep;
     int64_t save_steps; /* 0: never, as the next one */
     int64_t memory_steps;
-    const char *plot;          /* NULL: no picture */
     const char *samples_taken; /* NULL: no such file */
 
     bool help;    /* nothing behind it was looked at */

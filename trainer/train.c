@@ -20,8 +20,8 @@
  *
  * Failure modes. A peer dies: the all-reduce fails on all ranks, in this step.
  * The loss is not finite, or parameters differ: all ranks find that from the
- * same numbers, and only rank 0 prints it. A file that people look at (--plot,
- * --samples_taken) cannot be written: that is told once, and training goes on.
+ * same numbers, and only rank 0 prints it. A file that people look at
+ * (--samples_taken) cannot be written: that is told once, and training goes on.
  */
 #include "trainer/train.h"
 
@@ -67,27 +67,6 @@ int train_compare(struct trainer *t, struct ddp_error *err)
 
 /* -- files that people look at --------------------------------------------- */
 
-/* A picture that cannot be drawn is told once and ends nothing. */
-void train_plot(struct trainer *t, bool now)
-{
-    struct ddp_error err;
-    if (plot_draw(&t->plot, now, &err) == 0)
-        return;
-    progress_clear(&t->progress);
-    fprintf(stderr, "ddptrain: %s\n", err.text);
-    plot_free(&t->plot);
-}
-
-static void open_plot(struct trainer *t)
-{
-    struct ddp_error err;
-    if (t->o.plot == NULL || t->rank != 0 ||
-        plot_open(&t->plot, t->o.plot, t->model.classify, t->at.step,
-                  ddp_round(t->ddp), &err) == 0)
-        return;
-    fprintf(stderr, "ddptrain: %s\n", err.text);
-}
-
 /* What cannot be noted is told once and ends nothing. */
 static void note_samples(struct trainer *t, size_t B)
 {
@@ -102,7 +81,6 @@ static void note_samples(struct trainer *t, size_t B)
 
 void train_close(struct trainer *t)
 {
-    plot_free(&t->plot);
     taken_free(&t->taken);
 }
 
@@ -172,8 +150,6 @@ static void advance(struct trainer *t, const float tail[MODEL_TAIL])
     t->at.seen += (int64_t)tail[TAIL_SEEN];
     t->stopped = tail[TAIL_STOP] > 0.0f;
     t->all_wrote = tail[TAIL_WRITES] <= 0.0f;
-    plot_add(&t->plot, t->at.step, (double)tail[TAIL_LOSS],
-             (int64_t)tail[TAIL_CORRECT], (int64_t)tail[TAIL_SEEN]);
     ddp_beat(t->ddp, t->at.step);
     progress_add(&t->progress, (int64_t)tail[TAIL_SEEN]);
     draw(t);
@@ -273,7 +249,6 @@ static int end_epoch(struct trainer *t, struct ddp_error *err)
 {
     struct train_place next = {.epoch = t->at.epoch + 1, .step = t->at.step};
     tell_epoch(t);
-    train_plot(t, false);
     if (train_compare(t, err) != 0)
         return -1;
     if (saves_at_end(t) &&
@@ -286,7 +261,6 @@ static int end_epoch(struct trainer *t, struct ddp_error *err)
 int train(struct trainer *t, struct ddp_error *err)
 {
     size_t max = (size_t)t->o.batch_size;
-    open_plot(t);
     if (t->o.samples_taken != NULL &&
         taken_open(&t->taken, t->o.samples_taken, t->rank, ddp_round(t->ddp),
                    max, err) != 0)

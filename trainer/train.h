@@ -22,10 +22,6 @@ int train(struct trainer *t, struct ddp_error *err);
 /* Closes the files of train(), whether it was called or not. */
 void train_close(struct trainer *t);
 
-/* Draws the picture of --plot: at once if `now`, else not more often than
- * plot_draw says. If that fails, it is told once and training goes on. */
-void train_plot(struct trainer *t, bool now);
-
 /* Collective: all ranks must hold the same parameters, to the bit: CONFLICT. */
 int train_compare(struct trainer *t, struct ddp_error *err);
 

@@ -15,7 +15,6 @@
 #include "trainer/ops/device.h"
 #include "trainer/ops/optim.h"
 #include "trainer/options.h"
-#include "trainer/plot.h"
 #include "trainer/progress.h"
 #include "trainer/resume.h"
 #include "trainer/taken.h"
@@ -44,7 +43,6 @@ struct trainer {
     struct data_batch batch; /* room for batch_size samples */
 
     /* train's. */
-    struct plot plot;
     struct taken taken; /* of --samples_taken */
     bool stopped;       /* left at the end of a step because it was asked to */
     bool all_wrote;     /* the last snapshot to the disk, when the last step's

@@ -1,4 +1,4 @@
-/* links: trainer/{options,plot,progress,model} */
+/* links: trainer/{options,progress,model} */
 /* links: trainer/ops/{optim,cpu,conv,random,device} */
 /* libs: -lm -ldl */
 #include <check.h>
@@ -147,8 +147,6 @@ static const struct wrong {
     {"5 1 --save_steps=+1", {"--save_steps=+1:", "to 1000000000"}},
     {"5 1 --memory_steps=", {"--memory_steps=:", "to 1000000000"}},
     {"5 1 --seed=2147483648", {"--seed=2147483648:", "2147483647"}},
-    {"5 1 --plot=a'b.svg", {"--plot=a'b.svg:", "without quotes"}},
-    {"5 1 --plot=a.gif", {"--plot=a.gif:", ".svg, .png or .pdf"}},
     {"5 1 --hidden=0", {"--hidden=0:", "from 1"}},
     {"5 1 --model=softmax --hidden=3", {"--hidden cannot be used", "softmax"}},
     {"5 1 --model=linear --data=x", {"--data cannot be used", "linear"}},
@@ -285,14 +283,13 @@ static void show(char text[512], const struct options *o)
 {
     (void)snprintf(text, 512,
                    "%lld %lld %s %s %lld %lld %lld %a %d %d %lld %s %lld %lld "
-                   "%lld %s %s %d",
+                   "%lld %s %d",
                    (long long)o->total_epochs, (long long)o->save_every,
                    o->spec->name, o->data, (long long)o->train_samples,
                    (long long)o->hidden, (long long)o->batch_size,
                    (double)o->lr, o->device, o->comm, (long long)o->seed,
                    o->snapshot_path, (long long)o->keep,
                    (long long)o->save_steps, (long long)o->memory_steps,
-                   o->plot != NULL ? o->plot : "-",
                    o->samples_taken != NULL ? o->samples_taken : "-", o->shard);
 }
 
