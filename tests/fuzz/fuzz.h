@@ -3,7 +3,8 @@
  * other as numbers and texts. When they are used up all is 0 and "", so that
  * every input is a whole one. Each target is a file fuzz_NAME.c with
  * libFuzzer's entry point, links what its first lines name, and has its seeds
- * in corpus/NAME. A target fails by ddp_assert, like the code that it tests.
+ * in make-corpus or corpus/NAME. A target fails by ddp_assert, like the code
+ * that it tests.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
