@@ -8,8 +8,7 @@
 _Static_assert(sizeof(struct ddp_comm_opts) >= ABI_COMM_OPTS_MIN &&
                    sizeof(struct ddp_keeper_conf) >= ABI_KEEPER_CONF_MIN &&
                    sizeof(struct ddp_sampler_conf) >= ABI_SAMPLER_CONF_MIN &&
-                   sizeof(struct ddp_kept) >= ABI_KEPT_MIN &&
-                   sizeof(struct ddp_snapshot_info) >= ABI_SNAPSHOT_INFO_MIN,
+                   sizeof(struct ddp_kept) >= ABI_KEPT_MIN,
                "structs only grow");
 
 int ddp_version(const char **text)

@@ -9,11 +9,10 @@
 #include "rendezvous/base/err.h"
 
 /* Bytes of each in version 0.3.0: what a size of 0 means. They never change. */
-#define ABI_COMM_OPTS_MIN     48
-#define ABI_KEEPER_CONF_MIN   80
-#define ABI_SAMPLER_CONF_MIN  40
-#define ABI_KEPT_MIN          576
-#define ABI_SNAPSHOT_INFO_MIN 576
+#define ABI_COMM_OPTS_MIN    48
+#define ABI_KEEPER_CONF_MIN  80
+#define ABI_SAMPLER_CONF_MIN 40
+#define ABI_KEPT_MIN         576
 
 /*
  * Copies a struct of the program, which begins with its size, to ours of `len`

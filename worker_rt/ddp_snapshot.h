@@ -1,6 +1,6 @@
 /*
- * The part of ddp.h that is about snapshots: files, and the keeper of those of
- * a whole job. Include ddp.h.
+ * The part of ddp.h that is about snapshots, and the keeper of those of a whole
+ * job. Include ddp.h.
  */
 #ifndef DDP_SNAPSHOT_H
 #define DDP_SNAPSHOT_H
@@ -12,9 +12,8 @@
 /* -- snapshots ------------------------------------------------------------- */
 
 /*
- * A snapshot is a safetensors file: named tensors, and pairs of strings.
- * PyTorch can open it. A save replaces it as a whole or not at all, and keeps
- * the one before it as <path>.prev.
+ * A snapshot is a safetensors file of each rank: named tensors, and pairs of
+ * strings. PyTorch can open it.
  */
 
 #define DDP_DIMS_MAX 8
@@ -48,85 +47,14 @@ DDP_API int
 ddp_kv_get_i64(const struct ddp_kv *kv, int64_t *value, struct ddp_error *err);
 
 /*
- * Writes a snapshot: to a temporary file beside `path`, which is synced and
- * renamed; then the folder is synced. When it returns 0, the snapshot survives
- * a power cut. On failure `path` holds what it held before (the whole new
- * snapshot if only the last sync failed), and no temporary file is left. If a
- * writer is killed, the next one removes its temporary file (an hour later, if
- * it ran on another host). Only one process may save to a path at a time. The
- * instance and the round of `d` are stored.
- *
- * As with a keeper, nothing is saved if a collective failed before.
- *
- * The old file becomes <path>.prev, unless it is damaged and there is a .prev:
- * so at every moment there is a whole snapshot that is not older than the last
- * one saved. The old file is read once to know that, unless `d` has saved or
- * loaded it. Without hard links in the file system there is no .prev.
- *
- * Errors: IO (with the reason, such as a full disk), USAGE (names that occur
- * twice, are too long or not UTF-8; a bad dtype or shape), NOMEM.
- */
-DDP_API int ddp_snapshot_save(struct ddp *d,
-                              const char *path,
-                              const struct ddp_tensor *tensors,
-                              size_t ntensors,
-                              const struct ddp_kv *meta,
-                              size_t nmeta,
-                              struct ddp_error *err);
-
-/* What was loaded. */
-struct ddp_snapshot_info {
-    size_t size;       /* set it, or 0; see versions */
-    bool from_prev;    /* `path` was refused, .prev was taken */
-    char why[512];     /* why `path` was refused; "" if it was not */
-    char instance[33]; /* who wrote it */
-    int64_t round;
-    bool foreign; /* the instance is not that of `d` */
-};
-
-/*
- * Loads the named tensors into the caller's buffers, and the values of the
- * named keys ("" if the file has no such key). Dtype and shape must be those of
- * the file. Other tensors of the file are checked and skipped. Every byte of
- * the file is verified by checksum. If `path` cannot be read or is damaged,
- * <path>.prev is loaded, and `info` (may be NULL) says so.
- *
- * Errors: NOINPUT (there is no file at `path`: a fresh start), CORRUPT (the
- * file is damaged, and so is .prev if there is one; the text says what is wrong
- * with which file), USAGE (a tensor is not in the file, has another dtype or
- * shape, or is named twice), CONFIG (a newer libddp wrote it, in a format or
- * with a dtype that this one does not know), IO, NOMEM. After NOINPUT the
- * buffers are unchanged; after the other errors their content is undefined.
- */
-DDP_API int ddp_snapshot_load(struct ddp *d,
-                              const char *path,
-                              const struct ddp_tensor *tensors,
-                              size_t ntensors,
-                              struct ddp_kv *meta,
-                              size_t nmeta,
-                              struct ddp_snapshot_info *info,
-                              struct ddp_error *err);
-
-/*
  * Says where a tensor of a snapshot goes: `t` has its name, dtype and shape,
  * and no data. It returns room for ddp_tensor_len(t) bytes in host memory, or
- * NULL: the tensor is verified and skipped. It is asked for all tensors before
- * any data is read, and again if that snapshot proves damaged and another one
- * is loaded. It must not call libddp, except for ddp_tensor_len and
- * ddp_dtype_size. `t` and its name are borrowed for the call.
+ * NULL: the tensor is skipped. It is asked for all tensors before any data is
+ * read, and again if that snapshot proves damaged and another one is loaded. It
+ * must not call libddp, except for ddp_tensor_len and ddp_dtype_size. `t` and
+ * its name are borrowed for the call.
  */
 typedef void *ddp_place_fn(void *ctx, const struct ddp_tensor *t);
-
-/* As ddp_snapshot_load, for a program that does not know what is in the file:
- * `place` says where each tensor goes. */
-DDP_API int ddp_snapshot_load_into(struct ddp *d,
-                                   const char *path,
-                                   ddp_place_fn *place,
-                                   void *ctx,
-                                   struct ddp_kv *meta,
-                                   size_t nmeta,
-                                   struct ddp_snapshot_info *info,
-                                   struct ddp_error *err);
 
 /* -- the keeper ------------------------------------------------------------ */
 
@@ -240,7 +168,8 @@ DDP_API struct ddp_keeper *ddp_keeper_new(struct ddp *d,
  * NOMEM.
  *
  * Errors on all ranks: if one rank cannot begin the save, its error, such as
- * USAGE (as for ddp_snapshot_save), and nothing is saved; USAGE: the ranks do
+ * USAGE (names that occur twice, are too long or not UTF-8; a bad dtype, shape
+ * or key), and nothing is saved; USAGE: the ranks do
  * not agree about dtype or shape of a tensor; CONFLICT: they save different
  * steps, or not all of them to the disk; PEER, ABORTED, TIMEOUT: a collective
  * failed, this one or one that the state rests on, and nothing can be saved any
@@ -375,8 +304,10 @@ struct ddp_kept {
  * them finds, in memory or on a disk, have all that any rank wants. What lies
  * in the memory of a node, or in a folder that it sees, is read there; what a
  * node lacks is sent, over connections of their own, by a rank that holds it.
- * Every byte that is used is verified. The rules for names, dtypes and shapes
- * are those of ddp_snapshot_load; they must be the same on all ranks.
+ * Every byte that is used is verified. The tensors go to the caller's buffers,
+ * the values of the named keys to `meta` ("" if there is no such key). Names,
+ * dtypes and shapes must be those of the snapshot, and the same on all ranks;
+ * other tensors of it are skipped.
  * Afterwards the folder belongs to this run.
  *
  * The newest is the one of the highest step of the highest round of this run.

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "rendezvous/base/err.h"
 #include "rendezvous/base/mono.h"
@@ -47,7 +46,6 @@ struct ddp {
     struct store_client store;
     uint32_t comms;              /* made so far: the next one's id */
     struct proof proof;          /* of what these have done */
-    struct stat whole;           /* the snapshot last saved or loaded */
     int progress_fd;             /* -1: the launcher does not listen */
     int memory_fd;               /* the launcher's, for snapshots; -1: none */
     bool memory_used;            /* by a keeper */

@@ -182,12 +182,6 @@ int __wrap_renameat(int a, const char *from, int b, const char *to)
     STRIKE(BAD_RENAME, __real_renameat(a, from, b, to));
 }
 
-int __real_linkat(int a, const char *from, int b, const char *to, int flags);
-int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
-{
-    STRIKE(BAD_LINK, __real_linkat(a, from, b, to, flags));
-}
-
 int __real_unlinkat(int dir, const char *name, int flags);
 int __wrap_unlinkat(int dir, const char *name, int flags)
 {
@@ -239,6 +233,7 @@ NOBODY(msync)
 NOBODY(rename)
 NOBODY(renameat2)
 NOBODY(link)
+NOBODY(linkat)
 NOBODY(unlink)
 NOBODY(copy_file_range)
 NOBODY(sendfile)

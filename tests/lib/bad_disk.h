@@ -22,7 +22,6 @@
     X(SYNC,      "sync a file")                                                \
     X(SYNC_DIR,  "sync a folder")                                              \
     X(RENAME,    "rename")                                                     \
-    X(LINK,      "link")                                                       \
     X(UNLINK,    "unlink")                                                     \
     X(READ,      "read")                                                       \
     X(LOOK,      "look at a file")                                             \

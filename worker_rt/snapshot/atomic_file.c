@@ -275,7 +275,7 @@ int atomic_file_create(int dir,
         "cannot create %.100s: other processes remove it at once", temp);
 }
 
-int atomic_file_write(
+static int write_all(
     int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err)
 {
     ddp_assert(fd >= 0);
@@ -318,7 +318,7 @@ static int write_piece(
     bool whole = len % BLOCK == 0 && (uintptr_t)data % BLOCK == 0;
     struct ddp_err why;
     if (whole && set_direct(fd, true)) {
-        int rc = atomic_file_write(fd, data, len, at, &why);
+        int rc = write_all(fd, data, len, at, &why);
         if (rc == 0 || why.sys_errno != EINVAL) {
             if (rc != 0 && err != NULL)
                 *err = why;
@@ -326,7 +326,7 @@ static int write_piece(
         }
     }
     (void)set_direct(fd, false);
-    return atomic_file_write(fd, data, len, at, err);
+    return write_all(fd, data, len, at, err);
 }
 
 /* All bytes, synced. */

@@ -56,10 +56,6 @@ int atomic_file_create(int dir,
                        char temp[ATOMIC_FILE_NAME_MAX],
                        struct ddp_err *err);
 
-/* Writes all bytes at an offset. IO. */
-int atomic_file_write(
-    int fd, const uint8_t *data, size_t len, uint64_t at, struct ddp_err *err);
-
 /* Syncs the folder to the disk. IO. Does nothing if the file system has no
  * fsync of folders. */
 int atomic_file_sync_dir(int dir, struct ddp_err *err);

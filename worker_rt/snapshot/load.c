@@ -1,14 +1,13 @@
 /*
- * worker_rt/snapshot/load: every byte of a file is read once, into the caller's
- * buffer if the tensor is wanted, and its checksum compared. So a damaged
- * file is found at the end at the latest; the one before it then overwrites
- * what was read.
+ * worker_rt/snapshot/load: every byte of an image is read once, into the
+ * caller's buffer if the tensor is wanted, and its checksum compared. So damage
+ * is found at the end at the latest; the snapshot before then overwrites what
+ * was read.
  *
  * Happy path of snapshot_read: the header's length, the header and its sum, the
- * fence, the places of the tensors, each tensor's bytes and their sum, the
- * pairs. Failure modes: a file that is cut, damaged or foreign (CORRUPT), one
- * that is whole and of another model (USAGE), a disk that fails (IO). Sizes
- * from the file are checked before memory is spent on them.
+ * fence, each tensor's bytes and their sum. Failure modes: an image that is
+ * cut, damaged or foreign (CORRUPT), a disk that fails (IO). Sizes from the
+ * file are checked before memory is spent on them.
  */
 #include "worker_rt/snapshot/snapshot.h"
 
@@ -17,9 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "worker_rt/abi.h"
 #include "worker_rt/rt.h"
 
 /* -- the header ------------------------------------------------------------ */
@@ -88,7 +87,7 @@ static int check_format(const struct snapshot_header *h, struct ddp_err *err)
 }
 
 /* A number of libddp's own, which is more than `missing`, if that stands for
- * one that is not there, as ddp.step in a file of ddp_snapshot_save. */
+ * one that is not there. */
 static int read_number(const struct snapshot_header *h,
                        const char *key,
                        int64_t missing,
@@ -235,18 +234,6 @@ int snapshot_reader_tensor(const struct snapshot_reader *r,
 
 /* -- one image ------------------------------------------------------------- */
 
-/* Where a tensor of the file goes. */
-struct load_target {
-    bool asked;
-    uint8_t *to; /* NULL: nowhere */
-};
-
-struct image_read {
-    struct snapshot_reader reader;
-    const struct snapshot_wanted *wanted;
-    struct load_target *targets; /* one for each tensor of the header */
-};
-
 int snapshot_check_fits(const struct ddp_tensor *t,
                         const struct ddp_tensor *have,
                         struct ddp_err *err)
@@ -261,37 +248,6 @@ int snapshot_check_fits(const struct ddp_tensor *t,
                            "tensor '%.80s' has another dtype or shape in "
                            "the snapshot than in the program",
                            t->name);
-    return 0;
-}
-
-/* Before the first byte of data is read: what does not fit leaves the caller's
- * tensors as they were. Each name is looked up once, in a sorted list: a search
- * through the caller's array would be quadratic. */
-static int find_targets(struct image_read *l, struct ddp_err *err)
-{
-    const struct safetensors *all = &l->reader.header.parsed;
-    l->targets = calloc(all->ntensors + 1, sizeof(*l->targets));
-    if (l->targets == NULL)
-        return snapshot_no_memory(err);
-    for (size_t i = 0; i < l->wanted->ntensors; i++) {
-        const struct ddp_tensor *t = &l->wanted->tensors[i];
-        const struct safetensor *have = safetensors_find(all, t->name);
-        struct ddp_tensor is = {.name = NULL};
-        if (have != NULL)
-            is = snapshot_tensor(have);
-        if (snapshot_check_fits(t, have == NULL ? NULL : &is, err) != 0)
-            return -1;
-        struct load_target *target = &l->targets[have - all->tensors];
-        if (target->asked)
-            return ddp_err_set(err, DDP_E_USAGE,
-                               "tensor '%.80s' is asked for twice", t->name);
-        *target = (struct load_target){.asked = true, .to = t->data};
-    }
-    for (size_t i = 0; l->wanted->place != NULL && i < all->ntensors; i++) {
-        const struct ddp_tensor t = snapshot_tensor(&all->tensors[i]);
-        if (!l->targets[i].asked)
-            l->targets[i].to = l->wanted->place(l->wanted->place_ctx, &t);
-    }
     return 0;
 }
 
@@ -314,25 +270,18 @@ int snapshot_read_meta(const struct snapshot_header *h,
 }
 
 int snapshot_read(const struct snapshot_source *from,
-                  const struct snapshot_wanted *wanted,
                   struct snapshot_fence *fence,
                   struct ddp_err *err)
 {
-    struct image_read l = {.wanted = wanted};
+    struct snapshot_reader r;
     *fence = (struct snapshot_fence){.round = 0};
-    if (snapshot_reader_open(&l.reader, from, err) != 0)
+    if (snapshot_reader_open(&r, from, err) != 0)
         return -1;
-    int rc = find_targets(&l, err);
-    /* What is not wanted is read as well, since a damaged file must not count
-     * as whole. */
-    for (size_t i = 0; rc == 0 && i < l.reader.header.parsed.ntensors; i++)
-        rc = snapshot_reader_tensor(&l.reader, i, l.targets[i].to, err);
-    if (rc == 0)
-        rc = snapshot_read_meta(&l.reader.header, wanted->meta, wanted->nmeta,
-                                err);
-    *fence = l.reader.header.fence;
-    snapshot_reader_close(&l.reader);
-    free(l.targets);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < r.header.parsed.ntensors; i++)
+        rc = snapshot_reader_tensor(&r, i, NULL, err);
+    *fence = r.header.fence;
+    snapshot_reader_close(&r);
     return rc;
 }
 
@@ -362,18 +311,19 @@ int snapshot_open(struct snapshot_opened *o,
                   const char *name,
                   struct ddp_err *err)
 {
+    struct stat st;
     /* Not to wait where somebody has put a FIFO under that name. */
     o->fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (o->fd < 0)
         return ddp_err_sys(err, errno == ENOENT ? DDP_E_NOINPUT : DDP_E_IO,
                            "cannot open the file");
-    if (fstat(o->fd, &o->st) != 0) {
+    if (fstat(o->fd, &st) != 0) {
         (void)ddp_err_sys(err, DDP_E_IO, "cannot stat the file");
-    } else if (!S_ISREG(o->st.st_mode)) {
+    } else if (!S_ISREG(st.st_mode)) {
         (void)ddp_err_set(err, DDP_E_CORRUPT, "it is not a regular file");
     } else {
-        o->from = (struct snapshot_source){read_file, &o->fd,
-                                           (uint64_t)o->st.st_size};
+        o->from =
+            (struct snapshot_source){read_file, &o->fd, (uint64_t)st.st_size};
         return 0;
     }
     snapshot_close(o);
@@ -402,125 +352,4 @@ void snapshot_close(struct snapshot_opened *o)
     if (o->fd >= 0)
         (void)close(o->fd); /* only read */
     o->fd = -1;
-}
-
-static int load_file(int dir,
-                     const char *name,
-                     const struct snapshot_wanted *wanted,
-                     struct snapshot_fence *fence,
-                     struct stat *st,
-                     struct ddp_err *err)
-{
-    struct snapshot_opened o;
-    if (snapshot_open(&o, dir, name, err) != 0)
-        return -1;
-    *st = o.st;
-    int rc = snapshot_read(&o.from, wanted, fence, err);
-    snapshot_close(&o);
-    return rc;
-}
-
-bool snapshot_is_whole(const struct ddp *d, int dir, const char *name)
-{
-    static const struct snapshot_wanted nothing;
-    struct snapshot_fence fence;
-    struct stat st;
-    if (fstatat(dir, name, &st, 0) == 0 && snapshot_is_remembered(d, &st))
-        return true;
-    return load_file(dir, name, &nothing, &fence, &st, NULL) == 0;
-}
-
-/* -- the newest whole one -------------------------------------------------- */
-
-static int load_one(struct ddp *d,
-                    const char *path,
-                    const struct snapshot_wanted *wanted,
-                    struct ddp_snapshot_info *info,
-                    struct ddp_err *err)
-{
-    struct snapshot_fence fence;
-    struct stat st;
-    if (load_file(AT_FDCWD, path, wanted, &fence, &st, err) != 0)
-        return ddp_err_wrap(err, "snapshot '%.200s'", path);
-    snapshot_remember(d, &st);
-    memcpy(info->instance, fence.instance, sizeof(info->instance));
-    info->round = rt_fence_round(fence.round);
-    info->foreign = strcmp(fence.instance, d->instance) != 0;
-    return 0;
-}
-
-/* If `path` was refused, for the reason in `err`: the one before it. If that
- * fails as well, `err` says both, but for one that was not there. */
-static int load_prev(struct ddp *d,
-                     const char *path,
-                     const struct snapshot_wanted *wanted,
-                     struct ddp_snapshot_info *info,
-                     struct ddp_err *err)
-{
-    struct ddp_err second;
-    char *prev = snapshot_prev_path(path);
-    if (prev == NULL)
-        return -1;
-    int rc = load_one(d, prev, wanted, info, &second);
-    free(prev);
-    if (rc == 0) {
-        info->from_prev = true;
-        memcpy(info->why, err->text, sizeof(info->why));
-    } else if (second.code == DDP_E_USAGE) {
-        *err = second; /* it is whole, and not what the program wants */
-    } else if (second.code != DDP_E_NOINPUT) {
-        struct ddp_err first = *err;
-        (void)ddp_err_set(err, /* cut if long */
-                          first.code, "%.240s; and %.240s", first.text,
-                          second.text);
-    }
-    return rc;
-}
-
-static int load_newest(struct ddp *d,
-                       const char *path,
-                       const struct snapshot_wanted *wanted,
-                       struct ddp_snapshot_info *info,
-                       struct ddp_error *err)
-{
-    struct ddp_err why;
-    struct ddp_snapshot_info full = {.size = 0};
-    if (snapshot_check_wanted(wanted, &why) != 0)
-        return rt_fail(err, &why);
-    int rc = load_one(d, path, wanted, &full, &why);
-    /* Not after USAGE, which the older one would only repeat, nor if there is
-     * none: a .prev without its file was left by somebody's rm. */
-    if (rc != 0 && (why.code == DDP_E_CORRUPT || why.code == DDP_E_IO))
-        rc = load_prev(d, path, wanted, &full, &why);
-    if (info != NULL)
-        abi_give(info, &full, sizeof(full), ABI_SNAPSHOT_INFO_MIN);
-    return rc == 0 ? 0 : rt_fail(err, &why);
-}
-
-int ddp_snapshot_load(struct ddp *d,
-                      const char *path,
-                      const struct ddp_tensor *tensors,
-                      size_t ntensors,
-                      struct ddp_kv *meta,
-                      size_t nmeta,
-                      struct ddp_snapshot_info *info,
-                      struct ddp_error *err)
-{
-    const struct snapshot_wanted wanted = {
-        .tensors = tensors, .ntensors = ntensors, .meta = meta, .nmeta = nmeta};
-    return load_newest(d, path, &wanted, info, err);
-}
-
-int ddp_snapshot_load_into(struct ddp *d,
-                           const char *path,
-                           ddp_place_fn *place,
-                           void *ctx,
-                           struct ddp_kv *meta,
-                           size_t nmeta,
-                           struct ddp_snapshot_info *info,
-                           struct ddp_error *err)
-{
-    const struct snapshot_wanted wanted = {
-        .meta = meta, .nmeta = nmeta, .place = place, .place_ctx = ctx};
-    return load_newest(d, path, &wanted, info, err);
 }

@@ -305,14 +305,12 @@ static int receive_image(struct mirror_in *in,
 /* Every byte stands under a checksum, and it is what the label says. */
 static bool is_whole(const struct slot_label *l, uint8_t *image)
 {
-    const struct snapshot_wanted nothing = {.ntensors = 0};
     struct snapshot_opened o;
     struct snapshot_fence f;
     struct ddp_err why;
     snapshot_open_memory(&o, image, l->len);
-    return snapshot_read(&o.from, &nothing, &f, &why) == 0 &&
-           f.round == l->round && f.step == l->step &&
-           strcmp(f.instance, l->instance) == 0;
+    return snapshot_read(&o.from, &f, &why) == 0 && f.round == l->round &&
+           f.step == l->step && strcmp(f.instance, l->instance) == 0;
 }
 
 /* -1: nothing more can come, `err` says why. */

@@ -1,6 +1,6 @@
 /*
- * worker_rt/snapshot/snapshot: what loading and saving share, and numbers as
- * text.
+ * worker_rt/snapshot/snapshot: what making and reading an image share, and
+ * numbers as text.
  */
 #include "worker_rt/snapshot/snapshot.h"
 
@@ -37,12 +37,6 @@ void snapshot_header_hex(char out[SNAPSHOT_DIGITS + 1],
     (void)XXH3_128bits_update(state, SNAPSHOT_NO_DIGITS, SNAPSHOT_DIGITS);
     (void)XXH3_128bits_update(state, data + behind, len - behind);
     snapshot_hex(out, XXH3_128bits_digest(state));
-}
-
-char *snapshot_prev_path(const char *path)
-{
-    char *prev;
-    return asprintf(&prev, "%s" SNAPSHOT_PREV, path) < 0 ? NULL : prev;
 }
 
 int snapshot_no_memory(struct ddp_err *err)
@@ -102,22 +96,6 @@ int snapshot_check_tensors(const struct ddp_tensor *t,
                                t[i].name);
     }
     return 0;
-}
-
-void snapshot_remember(struct ddp *d, const struct stat *st)
-{
-    d->whole = *st;
-}
-
-/* Any change by writing to it changes these; the time of its inode's change
- * would not do: a rename or a link moves that on. */
-bool snapshot_is_remembered(const struct ddp *d, const struct stat *st)
-{
-    const struct stat *then = &d->whole;
-    return st->st_dev == then->st_dev && st->st_ino == then->st_ino &&
-           st->st_size == then->st_size &&
-           st->st_mtim.tv_sec == then->st_mtim.tv_sec &&
-           st->st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
 /* -- pairs ----------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * worker_rt/snapshot/snapshot: what a snapshot file is beyond safetensors, for
- * the two files that load and save it. The public calls are in ddp.h.
+ * worker_rt/snapshot/snapshot: what a snapshot is beyond safetensors, for those
+ * that make one and read one.
  *
  * Its __metadata__ begins with the pair "ddp.header", whose value is the
  * xxh3_128 (32 hexadecimal digits) of the file up to the data, with zeros in
@@ -11,7 +11,6 @@
 #ifndef WORKER_RT_SNAPSHOT_SNAPSHOT_H
 #define WORKER_RT_SNAPSHOT_SNAPSHOT_H
 
-#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "rendezvous/base/err.h"
@@ -39,11 +38,6 @@
 /* Of a rank's pieces: the number of their save, which the images of one save
  * have in common. A step may be saved twice in a round. */
 #define SNAPSHOT_SAVE_KEY "ddp.save"
-
-#define SNAPSHOT_PREV ".prev" /* behind the path */
-
-/* The path of the one before; the caller frees it. NULL: no memory. */
-char *snapshot_prev_path(const char *path);
 
 /* Data is hashed in pieces of this size, while they are in the cache. */
 #define SNAPSHOT_PIECE ((size_t)1 << 20)
@@ -87,7 +81,7 @@ struct snapshot_source {
     uint64_t size;
 };
 
-/* What the caller wants to load; all zero: only look whether it is whole. */
+/* What the caller wants to load. */
 struct snapshot_wanted {
     const struct ddp_tensor *tensors; /* all of them must be there */
     struct ddp_kv *meta;
@@ -164,10 +158,8 @@ int snapshot_reader_tensor(const struct snapshot_reader *r,
                            uint8_t *to,
                            struct ddp_err *err);
 
-/* Every byte once, into the caller's buffers if it is wanted, its checksums
- * compared. CORRUPT, USAGE (not what is wanted), NOMEM, what `read` says. */
+/* Every byte once, its checksums compared. CORRUPT, NOMEM, what `read` says. */
 int snapshot_read(const struct snapshot_source *from,
-                  const struct snapshot_wanted *wanted,
                   struct snapshot_fence *fence,
                   struct ddp_err *err);
 
@@ -177,7 +169,6 @@ struct ddp_tensor snapshot_tensor(const struct safetensor *t);
 /* An image that is open; it must stay where it is until snapshot_close. */
 struct snapshot_opened {
     int fd; /* -1: it lies in memory */
-    struct stat st;
     struct snapshot_source from;
 };
 
@@ -191,16 +182,5 @@ void snapshot_open_memory(struct snapshot_opened *o,
                           uint8_t *image,
                           uint64_t len);
 void snapshot_close(struct snapshot_opened *o);
-
-/*
- * Whether the file `name` in the folder `dir` is a whole snapshot. Reads all of
- * it, unless it is the file that `d` has saved or loaded last, by inode, size
- * and time. False also if it cannot be read.
- */
-bool snapshot_is_whole(const struct ddp *d, int dir, const char *name);
-
-/* Remembers that the file that `st` is of is a whole snapshot. */
-void snapshot_remember(struct ddp *d, const struct stat *st);
-bool snapshot_is_remembered(const struct ddp *d, const struct stat *st);
 
 #endif

@@ -63,9 +63,6 @@
     X(ddp_sampler_position)                                                    \
     X(ddp_sampler_seek)                                                        \
     X(ddp_should_stop)                                                         \
-    X(ddp_snapshot_load)                                                       \
-    X(ddp_snapshot_load_into)                                                  \
-    X(ddp_snapshot_save)                                                       \
     X(ddp_stop_on_signal)                                                      \
     X(ddp_store_add)                                                           \
     X(ddp_store_barrier)                                                       \
@@ -94,9 +91,6 @@ IS(sizeof(struct ddp_kv), 264);
 AT(ddp_comm_opts, size, 0); AT(ddp_comm_opts, kind, 8);
 AT(ddp_comm_opts, init_timeout_ms, 16); AT(ddp_comm_opts, timeout_ms, 24);
 AT(ddp_comm_opts, stream, 32); AT(ddp_comm_opts, async, 40);
-AT(ddp_snapshot_info, size, 0); AT(ddp_snapshot_info, from_prev, 8);
-AT(ddp_snapshot_info, why, 9); AT(ddp_snapshot_info, instance, 521);
-AT(ddp_snapshot_info, round, 560); AT(ddp_snapshot_info, foreign, 568);
 AT(ddp_keeper_conf, size, 0); AT(ddp_keeper_conf, folder, 8);
 AT(ddp_keeper_conf, keep, 16); AT(ddp_keeper_conf, no_memory, 20);
 AT(ddp_keeper_conf, load_only, 21); AT(ddp_keeper_conf, gpu, 22);
@@ -112,7 +106,7 @@ AT(ddp_sampler_conf, size, 0); AT(ddp_sampler_conf, samples, 8);
 AT(ddp_sampler_conf, rank, 16); AT(ddp_sampler_conf, world, 20);
 AT(ddp_sampler_conf, seed, 24); AT(ddp_sampler_conf, shuffle, 32);
 AT(ddp_sampler_conf, drop_last, 33);
-IS(ABI_COMM_OPTS_MIN, 48); IS(ABI_SNAPSHOT_INFO_MIN, 576);
+IS(ABI_COMM_OPTS_MIN, 48);
 IS(ABI_KEEPER_CONF_MIN, 80); IS(ABI_KEPT_MIN, 576);
 IS(ABI_SAMPLER_CONF_MIN, 40);
 

@@ -37,6 +37,11 @@ int __wrap_flock(int fd, int op);
 
 int __wrap_flock(int fd, int op)
 {
+    /* The rule of NFS (flock(2)): an exclusive lock is one for writing. */
+    if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        errno = EBADF;
+        return -1;
+    }
     if (locks == LOCK_REAL)
         return __real_flock(fd, op);
     errno = locks == LOCK_HELD ? EWOULDBLOCK : ENOLCK;

@@ -1,5 +1,4 @@
 /* links: tests/lib/{scratch,rt_world,rt_comm,rt_keeper} */
-/* links: worker_rt/snapshot/save */
 /* libs: -luv -lcjson -lxxhash */
 /*
  * A program that does not know what is in a snapshot gets the tensors where it
@@ -9,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/lib/rt_comm.h"
 #include "tests/lib/rt_keeper.h"
@@ -17,15 +15,12 @@
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
 
-/* -- places ---------------------------------------------------------------- */
-
 /* Room for some of the tensors, by name; and what was asked. */
 struct rooms {
     const char *skipped; /* the name of one without room */
     int asked;
     float *big;
-    uint64_t small[SMALL];
-    uint16_t half[3];
+    int64_t small[SMALL];
 };
 
 static void *place_some(void *ctx, const struct ddp_tensor *t)
@@ -43,61 +38,10 @@ static void *place_some(void *ctx, const struct ddp_tensor *t)
         RT_CHECK(r->big != NULL);
         return r->big;
     }
-    if (strcmp(t->name, "half") == 0) {
-        RT_CHECK(t->dtype == DDP_BF16 && ddp_tensor_len(t) == 6);
-        return r->half;
-    }
     RT_CHECK(strcmp(t->name, "small") == 0 && t->dtype == DDP_I64 &&
              t->dims == 1 && t->shape[0] == SMALL);
     return r->small;
 }
-
-static void save_file(struct ddp *d, int step)
-{
-    struct ddp_error e;
-    int64_t small[SMALL];
-    uint16_t half[3] = {1, 2, (uint16_t)step};
-    struct ddp_tensor t[] = {{"half", DDP_BF16, 1, {3}, half},
-                             {"small", DDP_I64, 1, {SMALL}, small}};
-    struct ddp_kv kv;
-    for (int i = 0; i < SMALL; i++)
-        small[i] = step * 1000 + i;
-    ddp_kv_set_i64(&kv, "epoch", step);
-    RT_OK(ddp_snapshot_save(d, "f", t, 2, &kv, 1, &e), e);
-}
-
-/* Each tensor comes to the room that the program names, one without room is
- * skipped; after a damaged file it is asked again, for the one before. */
-TEST(test_snapshot_load_into_asks_for_places)
-{
-    struct ddp_error e;
-    struct rooms r = {.skipped = "small"};
-    struct ddp_kv kv = {.key = "epoch"};
-    struct ddp_snapshot_info info = {.size = sizeof(info)};
-    in_round(INSTANCE, 1);
-    struct ddp *d = rt_init();
-    save_file(d, 7);
-    save_file(d, 8);
-    RT_OK(ddp_snapshot_load_into(d, "f", place_some, &r, &kv, 1, &info, &e), e);
-    ck_assert_int_eq(r.asked, 2);
-    ck_assert_int_eq(r.half[2], 8);
-    ck_assert_uint_eq(r.small[1], 0);
-    ck_assert_str_eq(kv.value, "8");
-    r = (struct rooms){.skipped = NULL};
-    ck_assert_int_eq(truncate("f", 4000), 0);
-    damage_file("f.prev", 20);
-    ck_assert_int_eq(
-        ddp_snapshot_load_into(d, "f", place_some, &r, NULL, 0, &info, &e), -1);
-    ck_assert_int_eq(e.code, DDP_ERR_CORRUPT);
-    ck_assert_int_eq(r.asked, 0); /* nothing of a bad header is believed */
-    damage_file("f.prev", 20);    /* again: it is whole */
-    RT_OK(ddp_snapshot_load_into(d, "f", place_some, &r, NULL, 0, &info, &e),
-          e);
-    ck_assert(info.from_prev && r.half[2] == 7 && r.small[1] == 7001);
-    ddp_free(d);
-}
-
-/* -- ranks ----------------------------------------------------------------- */
 
 /* One has the snapshot; all get what they ask for, and each may ask for
  * something else. */
@@ -130,7 +74,4 @@ TEST(test_keeper_load_into_asks_each_rank)
     rt_world_run(3, load_parts, NULL, 10000);
 }
 
-SUITE("snapshot_places",
-      "all",
-      .limit_s = 60,
-      FIXTURE(keeper_place, keeper_leave))
+SUITE("keeper_into", "all", .limit_s = 60, FIXTURE(keeper_place, keeper_leave))
