@@ -1,8 +1,9 @@
 """Are the manifests in examples/k8s what Kubernetes takes? Built-in kinds are
 compared with Kubernetes' own schema, JobSet and TrainJob with the models of their
 API, and those of which no package has one with the fields below: PyTorchJob
-(training-operator 1.9) and Volcano's Job (1.9). Then each check is given a manifest with a mistake, which it must
-find."""
+(training-operator 1.9) and Volcano's Job (1.9). Then each check is given a manifest
+with a mistake, which it must find. Last: all that end a job at once by an exit status
+do so for the same ones."""
 import copy
 import glob
 import os
@@ -118,6 +119,17 @@ def misspelt(manifest, path):
     return other
 
 
+def statuses(value):
+    """Of each rule in it that ends a job at once: the exit statuses."""
+    if isinstance(value, list):
+        for inner in value:
+            yield from statuses(inner)
+    elif isinstance(value, dict):
+        if value.get("action") == "FailJob" and "onExitCodes" in value:
+            yield tuple(sorted(value["onExitCodes"]["values"]))
+        yield from statuses(list(value.values()))
+
+
 def is_found(manifest):
     try:
         check(manifest)
@@ -129,12 +141,15 @@ def is_found(manifest):
 def main(folder):
     documents = mistakes = 0
     unseen = set()
+    final = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.yaml"))):
         with open(path) as f:
             manifests = list(yaml.safe_load_all(f))
         for manifest in manifests:
             check(manifest)
             documents += 1
+            for found in statuses(manifest):
+                final.setdefault(found, []).append(os.path.basename(path))
             for place in places(manifest):
                 mistakes += 1
                 if not is_found(misspelt(manifest, place)):
@@ -144,6 +159,8 @@ def main(folder):
               if "elector." not in u and ".limits." not in u}
     if documents == 0 or unseen:
         sys.exit(f"{documents} manifests; misspelt, but not found: {unseen}")
+    if len(final) != 1:
+        sys.exit(f"FailJob is for one set of exit statuses in each file: {final}")
     print(f"manifests: {documents} are right, and each of {mistakes} misspelt "
           "fields is found")
 
