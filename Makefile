@@ -303,7 +303,8 @@ install: all
 	for n in 1 3 5 7 8; do install -m 644 man/*.$$n \
 		$(DESTDIR)$(PREFIX)/share/man/man$$n || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/share/doc/ddprun
-	install -m 644 README.md docs/* $(DESTDIR)$(PREFIX)/share/doc/ddprun
+	install -m 644 README.md CHANGELOG.md SECURITY.md docs/* \
+		$(DESTDIR)$(PREFIX)/share/doc/ddprun
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's,@BINDIR@,$(PREFIX)/bin,' scripts/ddprdzvd.service.in \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/ddprdzvd.service
