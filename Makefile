@@ -156,7 +156,7 @@ ddptrain_LIBS := $(addprefix $(B)/obj/,$(addsuffix .cu.o,$(TRAINER_CUDA))) \
 
 obj = $(addprefix $(B)/obj/,$(addsuffix .o,$(1)))
 
-.PHONY: all help setup demo man install wheel dist site clean FORCE
+.PHONY: all help setup demo man install uninstall wheel dist site clean FORCE
 .DEFAULT_GOAL := all
 
 all: $(addprefix $(B)/,$(PROGRAMS) $(LIBS))
@@ -199,6 +199,7 @@ help:
 	@echo 'make dist       what each user installs, in dist/: scripts/setup.sh --dist'
 	@echo 'make site       the docs as a site, in build-site/site: mkdocs-material from PyPI'
 	@echo 'make install    PREFIX=$(PREFIX), LIBDIR=$(LIBDIR), DESTDIR='
+	@echo 'make uninstall  removes what make install puts there, with the same words'
 	@echo 'make clean'
 
 # Sources are compiled again when the flags change.
@@ -315,6 +316,21 @@ install: all
 	$(B)/ddprun --print_completion=zsh > $(word 2,$(COMPLETIONS))
 	$(B)/ddprun --print_completion=fish > $(word 3,$(COMPLETIONS))
 	chmod 644 $(COMPLETIONS)
+
+# What an installation into an empty folder puts there; and folders below bin, lib,
+# share that are empty then, but for share/man, which a bare system has.
+uninstall:
+	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
+	$(MAKE) -s --no-print-directory install DESTDIR="$$new" >/dev/null && \
+	cd "$$new" && \
+	find . ! -type d | while IFS= read -r file; do \
+		rm -f "$(DESTDIR)/$$file" || exit 1; \
+	done && \
+	find ".$(PREFIX)" -mindepth 2 -depth -type d ! -path '*/share/man' | \
+	while IFS= read -r folder; do \
+		rmdir "$(DESTDIR)/$$folder" 2>/dev/null || :; \
+	done
+	$(if $(CACHE),PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
 
 wheel:
 	scripts/wheel
