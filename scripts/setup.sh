@@ -33,7 +33,7 @@ long='clang libclang-rt-dev llvm git valgrind gcovr qemu-user gcc-aarch64-linux-
 # The libraries are those of Grid Engine, which tests/gridengine unpacks itself.
 clusters='slurmctld slurmd slurm-client munge iproute2
     libjemalloc2 libmunge2 libtirpc3 libhwloc15 libdb5.3'
-page='chromium fonts-dejavu-core prometheus'
+page='chromium fonts-dejavu-core prometheus python3-prometheus-client'
 dist='git debhelper dpkg-dev lintian rpm python3-pip python3-venv abigail-tools mmdebstrap'
 # What the compiler must find where there is no apt.
 headers='uv.h cjson/cJSON.h xxhash.h zlib.h openssl/ssl.h check.h'

@@ -1,5 +1,5 @@
 """A real Prometheus scrapes a real daemon with a real run: is what it reads well
-formed, and does each panel of docs/grafana.json draw something?
+formed, also as OpenMetrics, and does each panel of docs/grafana.json draw something?
 
 usage: prometheus.py BUILD"""
 
@@ -12,6 +12,8 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
+
+from prometheus_client.openmetrics import parser
 
 BUILD = os.path.abspath(sys.argv[1])
 TREE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -103,6 +105,27 @@ def look_at_rules(port):
         for g in ask(port, "rules")["groups"] for r in g["rules"]))
 
 
+def look_at_openmetrics(port):
+    ask_for = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={
+        "Accept": "application/openmetrics-text"})
+    with urllib.request.urlopen(ask_for, timeout=LIMIT_S) as answer:
+        kind, text = answer.headers["Content-Type"], answer.read().decode()
+    assert kind.startswith("application/openmetrics-text; version=1.0.0"), kind
+    families = {f.name: f for f in parser.text_string_to_metric_families(text)}
+    for name, kind, labels in (
+            ("ddprun_build_info", "gauge", {"version"}),
+            ("ddprun_joins", "counter", set()),
+            ("ddprun_tick_lag_seconds", "counter", set()),
+            ("ddprun_run_world_size", "gauge", {"run"}),
+            ("ddprun_run_seconds", "gauge", {"run", "part"})):
+        family = families[name]
+        assert family.type == kind and family.documentation, family
+        assert family.samples, family
+        for sample in family.samples:
+            assert set(sample.labels) == labels, sample
+    assert families["ddprun_joins"].samples[0].value >= 1
+
+
 def look(folder, processes):
     daemon, server = free_port(), free_port()
 
@@ -126,6 +149,7 @@ def look(folder, processes):
     look_at_rules(server)
     metrics = get(f"http://127.0.0.1:{daemon}/metrics").decode()
     promtool("check", "metrics", input=metrics)
+    look_at_openmetrics(daemon)
     return panels
 
 
