@@ -236,6 +236,7 @@ check-tree:
 	scripts/messages --check
 	scripts/mutations --check
 	scripts/meter --self-test
+	packaging/site --links
 	tests/tree/check-english --self-test
 	tests/bench/pages --check
 check-install: all
