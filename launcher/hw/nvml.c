@@ -218,7 +218,7 @@ int nvml_health(const struct nvml *n,
                 struct ddp_err *err)
 {
     device d;
-    struct memory memory;
+    struct memory memory; /* asked for the answer's code only */
     *health = (struct nvml_health){.lost = false};
     result rc = n->by_index((unsigned)index, &d);
     if (rc == DONE)
@@ -227,12 +227,8 @@ int nvml_health(const struct nvml *n,
         health->lost = true;
         return 0;
     }
-    if (rc == DONE) {
-        health->memory_used = memory.used;
-        health->memory_total = memory.total;
-    } else if (rc != NOT_SUPPORTED) {
+    if (rc != DONE && rc != NOT_SUPPORTED)
         return refused(n, index, rc, err);
-    }
     int pages = 0;
     unsigned corrected, uncorrected, pending = 0, failed = 0;
     if (n->pages != NULL && n->pages(d, &pages) == DONE)

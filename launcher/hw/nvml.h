@@ -43,12 +43,10 @@ struct nvml_instance {
 /* What is wrong with a GPU. False: nothing, or it is not known (consumer GPUs
  * do not report it). */
 struct nvml_health {
-    bool lost;            /* it has fallen off the bus */
-    bool pages_pending;   /* pages are to be retired at the next reset */
-    bool rows_pending;    /* rows are to be remapped at the next reset */
-    bool rows_failed;     /* a row could not be remapped: replace the GPU */
-    uint64_t memory_used; /* bytes, by all processes and the driver */
-    uint64_t memory_total;
+    bool lost;          /* it has fallen off the bus */
+    bool pages_pending; /* pages are to be retired at the next reset */
+    bool rows_pending;  /* rows are to be remapped at the next reset */
+    bool rows_failed;   /* a row could not be remapped: replace the GPU */
 };
 
 /* A process that uses a GPU; `memory` is 0 if the driver does not say. */
