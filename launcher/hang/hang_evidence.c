@@ -28,7 +28,7 @@
 const struct hang_finding *
 hang_evidence_last(const struct hang_findings *findings)
 {
-    int n = atomic_load(&findings->n);
+    int n = findings != NULL ? atomic_load(&findings->n) : 0;
     return n > 0 ? &findings->list[n - 1] : NULL;
 }
 

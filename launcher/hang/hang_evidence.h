@@ -67,7 +67,7 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e);
 /* Tells the other nodes if ranks of this one work, and else nothing. */
 void hang_evidence_answer(const struct hang_evidence *e);
 
-/* The last finding; NULL: there is none. */
+/* The last finding; NULL: there is none, or `findings` is NULL. */
 const struct hang_finding *
 hang_evidence_last(const struct hang_findings *findings);
 

@@ -168,8 +168,7 @@ static void drop_helper(struct hang_watch *w)
  * the cause. Returns what there is to say of it. */
 static const char *blame(struct hang_watch *w)
 {
-    const struct hang_finding *f =
-        w->findings == NULL ? NULL : hang_evidence_last(w->findings);
+    const struct hang_finding *f = hang_evidence_last(w->findings);
     struct hang_verdict v;
     if (f == NULL)
         return "what it does is not known";
@@ -288,8 +287,7 @@ static void tell_hang(struct hang_watch *w)
 /* Says it, once, until the workers move again (go_on). */
 static void tell_standing(struct hang_watch *w)
 {
-    const struct hang_finding *f =
-        w->findings == NULL ? NULL : hang_evidence_last(w->findings);
+    const struct hang_finding *f = hang_evidence_last(w->findings);
     int64_t rank = f != NULL ? f->rank : -1;
     int64_t silent_us = pauses_silent_us(&w->pauses, w->hang.clock_us);
     char longest[80], files[400];
@@ -332,8 +330,7 @@ static void go_on(struct hang_watch *w)
  * time was over, say, they are looked at again. */
 static void tell_suspects(struct hang_watch *w)
 {
-    const struct hang_finding *f =
-        w->findings == NULL ? NULL : hang_evidence_last(w->findings);
+    const struct hang_finding *f = hang_evidence_last(w->findings);
     if (f == NULL) {
         drop_helper(w);
     } else if (!f->collective) {
@@ -352,7 +349,7 @@ static void tell_suspects(struct hang_watch *w)
 static bool has_no_answer(const struct hang_watch *w)
 {
     return w->answered != 0 && w->asks_until_us == 0 &&
-           (w->findings == NULL || hang_evidence_last(w->findings) == NULL);
+           hang_evidence_last(w->findings) == NULL;
 }
 
 /* The evidence is there. */
