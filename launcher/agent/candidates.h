@@ -24,7 +24,6 @@
 #include "rendezvous/proto/msg.h"
 
 #define CANDIDATES_ADDR_MAX      72 /* of msg_serves.addr */
-#define CANDIDATES_HOST_MAX      64
 #define CANDIDATES_ENDPOINTS_MAX 16
 #define CANDIDATES_MAX           (CANDIDATES_ENDPOINTS_MAX + MSG_VOTERS_MAX + 1)
 

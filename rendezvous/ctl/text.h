@@ -24,11 +24,10 @@ struct ctl_style {
     bool utf8;
     bool color;
     bool grey; /* all of it dim: it shows what was, not what is */
-    int width; /* columns, at least 40 */
+    int width; /* columns, at least 20 */
 };
 
-#define CTL_WIDTH     80
-#define CTL_WIDTH_MIN 40
+#define CTL_WIDTH 80
 
 /* Copies `from` so that it is safe to show: without control characters, escape
  * sequences, characters of no width (combining, bidirectional) and invalid
