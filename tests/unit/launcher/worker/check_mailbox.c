@@ -10,6 +10,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,22 @@ TEST(test_mailbox_first_beat_is_progress)
     ddp_free(d);
     ck_assert_int_eq(mailbox_open(&n, &pages, 0), 0);
     ck_assert(!mailbox_progressed(&n));
+}
+
+static pid_t owner_of_life(void)
+{
+    return (pid_t)(atomic_load(&n.page->life_word) & FUTEX_TID_MASK);
+}
+
+/* Libddp asks for it, of itself: a lock in the worker's page that names its
+ * main thread, which the kernel marks when that ends (death_watch). */
+TEST(test_mailbox_worker_holds_the_lock_that_tells_of_its_death)
+{
+    ck_assert_int_eq(owner_of_life(), 0);
+    struct ddp *d = worker();
+    ck_assert_int_eq(owner_of_life(), getpid());
+    ddp_free(d);
+    ck_assert_int_eq(owner_of_life(), getpid());
 }
 
 /* A worker without its file would be taken for one that hangs. */
