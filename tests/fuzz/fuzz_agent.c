@@ -152,14 +152,9 @@ static void settle(struct play *p)
     }
 }
 
-static void worker_exits(struct play *p, uint8_t which, uint8_t how)
+static struct agent_worker worker_ends(int i, uint8_t how)
 {
-    int i = which % p->nproc;
-    if (!p->alive[i])
-        return;
-    p->alive[i] = false;
-    p->n_alive--;
-    struct agent_worker w = {
+    return (struct agent_worker){
         .local_rank = i,
         .pid = 1000 + i,
         .code = how < 128 ? how % 5 : 0,
@@ -167,7 +162,26 @@ static void worker_exits(struct play *p, uint8_t which, uint8_t how)
         .permanent = how == 127,
         .text = how % 3 == 0 ? "its last words" : NULL,
     };
-    step(p, (struct agent_event){.kind = AGENT_WORKER_EXIT, .worker = w});
+}
+
+static void worker_exits(struct play *p, uint8_t which, uint8_t how)
+{
+    int i = which % p->nproc;
+    if (!p->alive[i])
+        return;
+    p->alive[i] = false;
+    p->n_alive--;
+    step(p, (struct agent_event){.kind = AGENT_WORKER_EXIT,
+                                 .worker = worker_ends(i, how)});
+}
+
+/* It may be said again, and end in another way. */
+static void worker_is_dying(struct play *p, uint8_t which, uint8_t how)
+{
+    int i = which % p->nproc;
+    if (p->alive[i])
+        step(p, (struct agent_event){.kind = AGENT_WORKER_FAILED,
+                                     .worker = worker_ends(i, how)});
 }
 
 /* The shell says so before anything else comes after SPAWN. */
@@ -255,6 +269,8 @@ static void play(struct play *p, struct fuzz_in *in)
     case 7:
         if (what / 8 < 20 && p->looks > 0)
             look_event(p, fuzz_u8(in), in);
+        else if (what / 8 >= 20 && what / 8 < 24)
+            worker_is_dying(p, what / 8, fuzz_u8(in));
         else if (what / 8 == 31)
             step(p, (struct agent_event){.kind = AGENT_GUARD_DIED});
         else if (what / 8 > 28 && p->checking) {

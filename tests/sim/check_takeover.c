@@ -216,7 +216,7 @@ TEST(test_takeover_schedules_of_faults_keep_the_invariants)
         SIM_NO_MAJORITY, SIM_END_SUCCESS,       SIM_END_FAILURE,
         SIM_SERVER_BACK, SIM_NODE_FROZEN,       SIM_LISTED,
         SIM_BEHIND,      SIM_DRIFTED,           SIM_OUTDATED,
-        SIM_TOLD_WHERE,  SIM_IDLE_END,
+        SIM_TOLD_WHERE,  SIM_IDLE_END,          SIM_WORKER_DYING,
     };
     int64_t sums[SIM_COUNTS];
     if (!schedule_many(make_schedule, SCHEDULES, sums))

@@ -118,7 +118,7 @@ void sim_worker_dies(struct sim *s, int i, int local, int code, int signo)
     s->count[signo != 0 ? SIM_WORKER_SIGNAL : SIM_WORKER_EXIT]++;
     sim_tell(s, "fault", "worker %d of %s ends: code %d signal %d", local,
              name_of(s, i), code, signo);
-    node_end_worker(s, i, local, 0, code, signo);
+    node_worker_fails(s, i, local, code, signo);
 }
 
 void sim_spawn_fails(struct sim *s, int i)

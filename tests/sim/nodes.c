@@ -12,6 +12,7 @@
 #define TERM_US (20 * MONO_MS)  /* a worker that obeys SIGTERM */
 #define STEP_US (400 * MONO_MS) /* one that leaves at a step */
 #define TREE_US (50 * MONO_MS)  /* all descendants of a killed launcher */
+#define DOWN_US (500 * MONO_MS) /* a death that is known as it begins */
 
 bool node_is_frozen(const struct node_sim *n)
 {
@@ -40,16 +41,40 @@ static int count_alive(const struct node_sim *n)
 
 /* -- workers --------------------------------------------------------------- */
 
+static struct event event_of_worker(const struct sim *s,
+                                    int i,
+                                    int local,
+                                    int64_t after_us,
+                                    int code,
+                                    int signo)
+{
+    return (struct event){.at_us = s->now_us + after_us,
+                          .kind = EV_WORKER_END,
+                          .of = i,
+                          .gen = s->nodes[i].workers[local].gen,
+                          .a = local,
+                          .b = code,
+                          .c = signo};
+}
+
 void node_end_worker(
     struct sim *s, int i, int local, int64_t after_us, int code, int signo)
 {
-    sim_push(s, (struct event){.at_us = s->now_us + after_us,
-                               .kind = EV_WORKER_END,
-                               .of = i,
-                               .gen = s->nodes[i].workers[local].gen,
-                               .a = local,
-                               .b = code,
-                               .c = signo});
+    sim_push(s, event_of_worker(s, i, local, after_us, code, signo));
+}
+
+void node_worker_fails(struct sim *s, int i, int local, int code, int signo)
+{
+    struct worker *w = &s->nodes[i].workers[local];
+    int64_t after_us = 0;
+    if (sim_random(s) && !w->dying && sim_rnd(s, 2) == 0) {
+        struct event dying = event_of_worker(s, i, local, 0, code, signo);
+        dying.kind = EV_WORKER_DYING;
+        sim_push(s, dying);
+        w->dying = true;
+        after_us = MONO_MS + sim_rnd(s, DOWN_US);
+    }
+    node_end_worker(s, i, local, after_us, code, signo);
 }
 
 static void start_workers(struct sim *s, int i, const struct msg_world *w)
@@ -71,6 +96,7 @@ static void start_workers(struct sim *s, int i, const struct msg_world *w)
         if (worker->alive)
             sim_break(s, "node %d starts a worker that still runs", i);
         worker->alive = true;
+        worker->dying = false;
         worker->gen++;
         worker->instance = instance;
         worker->round = round;
@@ -88,7 +114,7 @@ static void kill_worker(struct sim *s, int i, int local, int signo)
         node_end_worker(s, i, local, us, 0, SIGKILL);
         return;
     }
-    if (n->stubborn)
+    if (n->stubborn || n->workers[local].dying)
         return;
     int64_t us = sim_random(s) ? sim_rnd(s, TERM_US) : 10 * MONO_MS;
     switch (sim_rnd(s, 3)) {
@@ -103,6 +129,29 @@ static void kill_worker(struct sim *s, int i, int local, int signo)
     }
 }
 
+static void
+tell_end(struct sim *s, const struct event *ev, enum agent_event_kind kind)
+{
+    struct agent_event aev = {
+        .kind = kind,
+        .worker = {.local_rank = ev->a,
+                   .pid = 1000 + ev->of * 100 + ev->a,
+                   .code = ev->b,
+                   .progressed = s->nodes[ev->of].gets_on,
+                   .signal = ev->c},
+    };
+    node_step(s, ev->of, &aev);
+}
+
+static void on_worker_dying(struct sim *s, const struct event *ev)
+{
+    const struct worker *w = &s->nodes[ev->of].workers[ev->a];
+    if (!w->alive || w->gen != ev->gen)
+        return; /* its launcher stood still, and finds it dead */
+    s->count[SIM_WORKER_DYING]++;
+    tell_end(s, ev, AGENT_WORKER_FAILED);
+}
+
 static void on_worker_end(struct sim *s, const struct event *ev)
 {
     struct worker *w = &s->nodes[ev->of].workers[ev->a];
@@ -113,19 +162,6 @@ static void on_worker_end(struct sim *s, const struct event *ev)
     reaped.kind = EV_REAPED;
     reaped.at_us = s->now_us + sim_rnd(s, 200);
     sim_push(s, reaped);
-}
-
-static void on_reaped(struct sim *s, const struct event *ev)
-{
-    struct agent_event aev = {
-        .kind = AGENT_WORKER_EXIT,
-        .worker = {.local_rank = ev->a,
-                   .pid = 1000 + ev->of * 100 + ev->a,
-                   .code = ev->b,
-                   .progressed = s->nodes[ev->of].gets_on,
-                   .signal = ev->c},
-    };
-    node_step(s, ev->of, &aev);
 }
 
 /* -- the core's actions ---------------------------------------------------- */
@@ -157,7 +193,7 @@ static void ask_workers(struct sim *s, int i)
         int64_t us = sim_random(s) ? sim_rnd(s, STEP_US) : 30 * MONO_MS;
         if (!n->listens)
             kill_worker(s, i, k, SIGTERM);
-        else if (!n->stubborn)
+        else if (!n->stubborn && !n->workers[k].dying)
             node_end_worker(s, i, k, us, 0, SIGTERM);
     }
 }
@@ -416,11 +452,14 @@ void node_event(struct sim *s, const struct event *ev)
     if (ev->kind != EV_GUARD && ev->kind != EV_FAREWELL && node_defer(s, ev))
         return;
     switch (ev->kind) {
+    case EV_WORKER_DYING:
+        on_worker_dying(s, ev);
+        return;
     case EV_WORKER_END:
         on_worker_end(s, ev);
         return;
     case EV_REAPED:
-        on_reaped(s, ev);
+        tell_end(s, ev, AGENT_WORKER_EXIT);
         return;
     case EV_NODE_TICK:
         if (n->alive)

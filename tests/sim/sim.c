@@ -92,6 +92,7 @@ static void dispatch(struct sim *s, const struct event *ev)
     case EV_SERVER_DIES:
         server_event(s, ev);
         return;
+    case EV_WORKER_DYING:
     case EV_WORKER_END:
     case EV_REAPED:
     case EV_NODE_TICK:

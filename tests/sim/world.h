@@ -41,7 +41,8 @@ enum event_kind {
     EV_PUMP,            /* conn, a: direction */
     EV_SYN,             /* conn */
     EV_CONNECT_TIMEOUT, /* conn */
-    EV_WORKER_END,      /* node, a: local rank, b: code, c: signal */
+    EV_WORKER_DYING,    /* node, a: local rank, b: code, c: signal */
+    EV_WORKER_END,      /* the same */
     EV_REAPED,          /* the same */
     EV_NODE_TICK,       /* node */
     EV_GUARD,           /* node */
@@ -118,6 +119,7 @@ struct machine {
 
 struct worker {
     bool alive;
+    bool dying; /* its memory is being taken down */
     uint32_t gen;
     int instance;
     int64_t round; /* which of sim.rounds */
@@ -351,6 +353,9 @@ bool node_is_frozen(const struct node_sim *n);
 bool node_defer(struct sim *s, const struct event *ev);
 void node_tree_dies(struct sim *s, int i);
 void node_schedule_tick(struct sim *s, int i);
+/* It fails by itself: at once, or its launcher knows of it before it is gone.
+ */
+void node_worker_fails(struct sim *s, int i, int local, int code, int signo);
 void node_end_worker(
     struct sim *s, int i, int local, int64_t after_us, int code, int signo);
 bool node_serves(const struct sim *s, int i); /* a server there may be its */
