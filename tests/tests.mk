@@ -237,6 +237,7 @@ check-tree:
 	scripts/mutations --check
 	scripts/meter --self-test
 	packaging/site --links
+	tests/bench/start --self-test
 	tests/tree/check-english --self-test
 	tests/bench/pages --check
 check-install: all

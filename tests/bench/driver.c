@@ -109,6 +109,7 @@ static void play_life(struct stage *s, int workers)
 {
     const struct launcher *l = &s->launchers[0];
     int64_t last_ns = start_all(s, workers);
+    print_us("first_us", l->exec_ns, stage_first_start(s));
     print_us("start_us", l->exec_ns, last_ns);
     print_pss(s);
     stage_open_gate(s);

@@ -296,6 +296,18 @@ bool stage_wait_starts(
     return true;
 }
 
+int64_t stage_first_start(struct stage *s)
+{
+    static struct event events[STAGE_EVENTS];
+    int n = read_events(s, events);
+    int64_t first_ns = 0;
+    for (int i = 0; i < n; i++)
+        if (events[i].kind == EVENT_START &&
+            (first_ns == 0 || events[i].ns < first_ns))
+            first_ns = events[i].ns;
+    return first_ns;
+}
+
 int64_t stage_last_end(struct stage *s, int n)
 {
     int64_t last_ns;

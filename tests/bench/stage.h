@@ -69,6 +69,9 @@ bool stage_wait_starts(
 /* Opens the gate. */
 void stage_open_gate(struct stage *s);
 
+/* The earliest START; 0: there is none. */
+int64_t stage_first_start(struct stage *s);
+
 /* The latest END, when there are `n`; else ends the driver. */
 int64_t stage_last_end(struct stage *s, int n);
 
