@@ -1,6 +1,7 @@
 #!/bin/sh
 # After a thousand restarts with workers that leave children behind: do launcher,
-# agent and server hold no more descriptors, memory and zombies than after fifty?
+# agent and server hold no more descriptors, threads, memory and zombies than after
+# fifty?
 # limit: 120
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -25,13 +26,14 @@ may_grow_kib=200
 mkfifo gate.50 gate.1000 && exec 7<>gate.50 8<>gate.1000
 background it "$DDPRUN" --nproc_per_node=1 --max_restarts=2000 ./fails 7<&- 8<&-
 
-# look FILE: for each process of the launch its descriptors and KiB of memory.
+# look FILE: for each process of the launch its descriptors, threads and KiB of
+# memory.
 look()
 {
     for pid in $(marked it); do
         [ "$(cat "/proc/$pid/comm")" = ddprun ] || continue
         # shellcheck disable=SC2012 # numbers
-        echo "$pid $(ls "/proc/$pid/fd" | wc -l)" \
+        echo "$pid $(ls "/proc/$pid/fd" | wc -l) $(ls "/proc/$pid/task" | wc -l)" \
             "$(sed -n 's/^RssAnon:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")"
     done | sort -n >"$1"
     # One that died just now is not reaped yet: only those that stay count.
@@ -54,10 +56,11 @@ sleep 0.1
 look late
 cat early late
 [ "$(wc -l <early)" -ge 3 ] || fail 'guard, agent and server were not found'
-same "$(cut -d ' ' -f 1,2 early)" "$(cut -d ' ' -f 1,2 late)" 'processes and their descriptors'
-join early late | while read -r pid fds before fds_late after; do
+same "$(cut -d ' ' -f 1-3 early)" "$(cut -d ' ' -f 1-3 late)" \
+    'processes, their descriptors and threads'
+join early late | while read -r pid _ _ before _ _ after; do
     [ $((after - before)) -le $may_grow_kib ] ||
-        fail "process $pid ($fds, $fds_late descriptors) grew from $before to $after KiB"
+        fail "process $pid grew from $before to $after KiB"
 done || exit 1
 same 1 "$(marked it | while read -r pid; do cat "/proc/$pid/comm"; done |
     grep -c fails)" 'workers'

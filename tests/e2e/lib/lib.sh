@@ -96,13 +96,25 @@ memory_group()
             mkdir "$group" 2>/dev/null || skip 'no memory cgroup can be made here'
     fi
     trap 'cleanup; rmdir "$group"' EXIT
-    echo $(($1 * 1024 * 1024)) >"$group/$_limit" || skip 'no limit can be set'
+    limit_memory $(($1 * 1024 * 1024)) || skip 'no limit can be set'
     [ ! -e "$group/memory.swap.max" ] || echo 0 >"$group/memory.swap.max"
     cat >in_group <<SCRIPT
 #!/bin/sh
 echo \$\$ >$group/cgroup.procs && exec "\$@"
 SCRIPT
     chmod +x in_group
+}
+
+# limit_memory BYTES: of that cgroup.
+limit_memory()
+{
+    echo "$1" >"$group/$_limit"
+}
+
+# memory_used: its processes' bytes.
+memory_used()
+{
+    cat "$group/memory.current" "$group/memory.usage_in_bytes" 2>/dev/null
 }
 
 # no_look_for_leaks: what ends with no descriptor left, or may start no process, is

@@ -1,6 +1,6 @@
 #!/bin/sh
 # After many restarts from standbys: are there no more processes, and have launcher
-# and importer no more descriptors and memory, than after five? 25 restarts;
+# and importer no more descriptors, threads and memory, than after five? 25 restarts;
 # RESTARTS=1000 for the long run.
 # limit: 900
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
@@ -33,8 +33,8 @@ may_grow_kib=200
 background it "$DDPRUN" --nproc_per_node=2 --max_restarts=2000 \
     --standby=json,multiprocessing.synchronize program.py "$last"
 
-# look ATTEMPT: each process of the launcher and the importer, its descriptors and
-# KiB of memory; in another file how many processes there are.
+# look ATTEMPT: each process of the launcher and the importer, its descriptors,
+# threads and KiB of memory; in another file how many processes there are.
 look()
 {
     wait_lines 2 "attempt=$1 " held $((30 + last))
@@ -43,7 +43,7 @@ look()
         [ "$(cat "/proc/$pid/comm")" = ddprun ] || grep -q "importer=$pid$" held ||
             continue
         # shellcheck disable=SC2012 # numbers
-        echo "$pid $(ls "/proc/$pid/fd" | wc -l)" \
+        echo "$pid $(ls "/proc/$pid/fd" | wc -l) $(ls "/proc/$pid/task" | wc -l)" \
             "$(sed -n 's/^RssAnon:[^0-9]*\([0-9]*\) kB/\1/p' "/proc/$pid/status")"
     done | sort -n >"look.$1"
     marked it | wc -l >"all.$1"
@@ -53,12 +53,12 @@ look 5
 look "$last"
 cat "look.5" "look.$last"
 [ "$(wc -l <look.5)" -ge 4 ] || fail 'guard, agent, server and importer were not found'
-same "$(cut -d ' ' -f 1,2 look.5)" "$(cut -d ' ' -f 1,2 "look.$last")" \
-    'processes and their descriptors'
+same "$(cut -d ' ' -f 1-3 look.5)" "$(cut -d ' ' -f 1-3 "look.$last")" \
+    'processes, their descriptors and threads'
 same "$(cat all.5)" "$(cat "all.$last")" 'processes of all kinds'
-join look.5 "look.$last" | while read -r pid fds before fds_late after; do
+join look.5 "look.$last" | while read -r pid _ _ before _ _ after; do
     [ $((after - before)) -le $may_grow_kib ] ||
-        fail "process $pid ($fds, $fds_late descriptors) grew from $before to $after KiB"
+        fail "process $pid grew from $before to $after KiB"
 done || exit 1
 : >"go.$last"
 ends_with 0 it
