@@ -5,9 +5,9 @@
  * each value of the text. So the text is looked at before it is parsed, and
  * what comes out is looked at after.
  *
- * Happy path of a parse: look_over, parse_text, read_all, check_places, and the
- * names sorted for safetensors_find. Of a write: place decides where each
- * tensor lies, write makes the header.
+ * Happy path of a parse: look_over, parse_text, read_all, check_places,
+ * check_names. Of a write: place decides where each tensor lies, write makes
+ * the header.
  *
  * Failure modes: a header that is cut, damaged or made by an enemy (CORRUPT,
  * with the name of the tensor); a dtype that is not known (CONFIG); names that
@@ -241,26 +241,25 @@ static int by_place(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-/* The tensors sorted by name, in memory of the caller's to free; -1 with `code`
- * if a name is there twice. */
-static int index_names(const struct safetensor *tensors,
+/* -1 with `code` if a name is there twice. */
+static int check_names(const struct safetensor *tensors,
                        size_t n,
-                       const struct safetensor ***index,
                        enum ddp_code code,
                        struct ddp_err *err)
 {
+    int rc = 0;
     const struct safetensor **sorted = calloc(n + 1, sizeof(*sorted));
-    *index = sorted;
     if (sorted == NULL)
         return ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");
     for (size_t i = 0; i < n; i++)
         sorted[i] = &tensors[i];
     qsort(sorted, n, sizeof(*sorted), by_name);
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = 1; i < n && rc == 0; i++)
         if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
-            return ddp_err_set(err, code, "tensor '%.80s' is there twice",
-                               sorted[i]->name);
-    return 0;
+            rc = ddp_err_set(err, code, "tensor '%.80s' is there twice",
+                             sorted[i]->name);
+    free(sorted);
+    return rc;
 }
 
 /* Sorts the pairs by key, too: safetensors_value looks them up. */
@@ -359,8 +358,7 @@ int safetensors_parse(const uint8_t *json,
     if (out->json == NULL)
         return -1;
     if (read_all(out, err) == 0 && check_places(out, data_len, err) == 0 &&
-        index_names(out->tensors, out->ntensors, &out->by_name, DDP_E_CORRUPT,
-                    err) == 0)
+        check_names(out->tensors, out->ntensors, DDP_E_CORRUPT, err) == 0)
         return 0;
     safetensors_free(out);
     return -1;
@@ -371,18 +369,7 @@ void safetensors_free(struct safetensors *st)
     cJSON_Delete(st->json);
     free(st->tensors);
     free(st->pairs);
-    free(st->by_name);
     *st = (struct safetensors){0};
-}
-
-const struct safetensor *safetensors_find(const struct safetensors *st,
-                                          const char *name)
-{
-    struct safetensor wanted = {.name = name};
-    const struct safetensor *key = &wanted;
-    const struct safetensor **found =
-        bsearch(&key, st->by_name, st->ntensors, sizeof(*st->by_name), by_name);
-    return found == NULL ? NULL : *found;
 }
 
 const char *safetensors_value(const struct safetensors *st, const char *key)
@@ -470,9 +457,7 @@ static int check_what(const struct safetensor *tensors,
     for (size_t i = 0; i < ntensors; i++)
         if (safetensors_check_name(tensors[i].name, err) != 0)
             return -1;
-    const struct safetensor **index;
-    int rc = index_names(tensors, ntensors, &index, DDP_E_USAGE, err);
-    free(index);
+    int rc = check_names(tensors, ntensors, DDP_E_USAGE, err);
     struct safetensors_pair *keys = calloc(npairs + 1, sizeof(*keys));
     if (rc == 0 && keys == NULL)
         rc = ddp_err_set(err, DDP_E_NOMEM, "no memory for a header");

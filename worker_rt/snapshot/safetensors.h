@@ -43,8 +43,7 @@ struct safetensors {
     size_t ntensors;
     struct safetensors_pair *pairs; /* in the order of their keys */
     size_t npairs;
-    const struct safetensor **by_name; /* the tensors, sorted */
-    void *json;                        /* owns the strings */
+    void *json; /* owns the strings */
 };
 
 /*
@@ -60,9 +59,7 @@ int safetensors_parse(const uint8_t *json,
                       struct ddp_err *err);
 void safetensors_free(struct safetensors *st);
 
-/* By name; NULL: not there. By key; NULL: not there. */
-const struct safetensor *safetensors_find(const struct safetensors *st,
-                                          const char *name);
+/* By key; NULL: not there. */
 const char *safetensors_value(const struct safetensors *st, const char *key);
 
 /* USAGE: no tensor of a header can have that name. */

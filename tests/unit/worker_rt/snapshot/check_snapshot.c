@@ -118,8 +118,9 @@ TEST(test_snapshot_image_comes_back)
     const struct safetensors *st = &r.header.parsed;
     ck_assert_uint_eq(st->ntensors, TENSORS);
     for (size_t i = 0; i < TENSORS; i++) {
-        const struct safetensor *have = safetensors_find(st, got.t[i].name);
-        ck_assert_ptr_nonnull(have);
+        const struct safetensor *have = st->tensors;
+        while (strcmp(have->name, got.t[i].name) != 0)
+            ck_assert(++have < st->tensors + TENSORS);
         const struct ddp_tensor is = snapshot_tensor(have);
         ck_assert_int_eq(snapshot_check_fits(&got.t[i], &is, &e), 0);
         ck_assert_int_eq(snapshot_reader_tensor(&r,
