@@ -125,16 +125,21 @@ may_order(struct rdzv *r, const struct rdzv_event *ev, const struct run *run)
     return false;
 }
 
+/* Who wants the stacks of all ranks takes DDP_E_USAGE for the last one's end:
+ * that workers have ended meanwhile is another code. */
+#define NO_WORKERS DDP_E_ABORTED
+
 /* The run of that id; NULL: there is none that could end, which is told. */
 static struct run *
 run_of(struct rdzv *r, const struct rdzv_event *ev, const char *id)
 {
+    bool stacks = ev->msg->order.verb == MSG_ORDER_STACKS;
     struct run *run = run_find(r, id);
     if (run != NULL)
         return run;
     for (int i = 0; i < r->limits.runs_max; i++)
         if (r->runs[i].state != RUN_FREE && strcmp(r->runs[i].id, id) == 0) {
-            refuse(r, ev, &r->runs[i], DDP_E_USAGE,
+            refuse(r, ev, &r->runs[i], stacks ? NO_WORKERS : DDP_E_USAGE,
                    "run '%s' is over already, with status %lld", id,
                    (long long)r->runs[i].end.msg.status);
             return NULL;
@@ -578,8 +583,7 @@ node_of_rank(struct rdzv *r, const struct rdzv_event *ev, const struct run *run)
 {
     int64_t rank = ev->msg->order.rank;
     if (run->state != RUN_ACTIVE || run->round.world_size == 0) {
-        refuse(r, ev, run, DDP_E_USAGE, "run '%s' runs no workers now",
-               run->id);
+        refuse(r, ev, run, NO_WORKERS, "run '%s' runs no workers now", run->id);
         return NULL;
     }
     for (int i = run->head; i >= 0; i = r->nodes[i].next) {

@@ -257,15 +257,20 @@ TEST_LOOP(test_rdzv_stacks_that_cannot_be_had, 0, 3)
     ck_assert(!told(0, "look"));
 }
 
-/* Between two rounds there is no worker. */
-TEST(test_rdzv_stacks_between_two_rounds)
+/* Between two rounds, and after the end, there is no worker: not that ranks 0
+ * to 7 were all of them. */
+TEST_LOOP(test_rdzv_stacks_without_workers, 0, 2)
 {
+    static const char *const why[] = {"runs no workers now", "over already"};
     run_two(1, 2);
-    failed(0, 1, 3, 0);
-    order_stacks(ORDERS, 0);
+    if (_i == 0)
+        failed(0, 1, 3, 0);
+    else
+        order_end("r");
+    order_stacks(ORDERS, 8);
     ck_assert(told(ORDERS, "refused") && !told(0, "look"));
-    ck_assert_ptr_nonnull(
-        strstr(last[ORDERS].refused.text, "runs no workers now"));
+    ck_assert_ptr_nonnull(strstr(last[ORDERS].refused.text, why[_i]));
+    ck_assert_int_eq(last[ORDERS].refused.code, DDP_E_ABORTED);
 }
 
 /* Which node: by name, by the beginning of an agent id, in one run or all. */
