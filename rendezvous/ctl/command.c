@@ -167,14 +167,24 @@ int ctl_order(const struct ctl_peer *peer,
     return rc;
 }
 
+/* The rendezvous is there: it answered before. */
+static int fell_silent(struct ddp_err *err)
+{
+    return ddp_err_set(err, DDP_E_PEER, "its node has said nothing for %lld s",
+                       (long long)(SHOWN_US / MONO_S));
+}
+
 static int
 hear_more(struct ordering *o, ctl_take take, void *ctx, struct ddp_err *err)
 {
     while (o->m.answered.more) {
         /* As long as debuggers may take for a worker, and some more. */
-        ctl_line_renew(o->line, mono_now_us() + SHOWN_US);
+        int64_t end_us = mono_now_us() + SHOWN_US;
+        ctl_line_renew(o->line, end_us);
         if (hear_msg(o->line, &o->in, &o->m, err) != 0)
-            return -1;
+            return err->code == DDP_E_UNREACHABLE && mono_now_us() >= end_us
+                       ? fell_silent(err)
+                       : -1;
         if (o->m.kind != MSG_KIND_answered)
             return foreign(err);
         take(ctx, o->m.answered.text);

@@ -4,9 +4,9 @@
  * one that there is not.
  *
  * Failure modes: what a node cannot say of a worker it says in the stacks'
- * place. A rank that there is not, a node that is absent: the rest is not asked
- * for. A node that falls silent: it is waited for as long as debuggers may
- * take.
+ * place. A node that is absent, or silent for longer than debuggers may take:
+ * that is said there, too, and is the status at the end. A rank that there is
+ * not, a run that is over, no rendezvous: the rest is not asked for.
  */
 #include "rendezvous/ctl/stacks.h"
 
@@ -64,42 +64,65 @@ read_ranks(const char *word, int64_t *first, int64_t *last, struct ddp_err *err)
                        "'%.60s' is no rank: give numbers, or 0-7", word);
 }
 
-static int show(const struct ctl_stacks *s, int64_t rank, struct ddp_err *err)
+static void tell_missing(const struct ctl_stacks *s,
+                         int64_t rank,
+                         const struct ddp_err *err)
+{
+    char line[sizeof(err->text) + 32];
+    (void)snprintf(line, /* fits */
+                   sizeof(line), "rank %lld: %s", (long long)rank, err->text);
+    print_lines((void *)(uintptr_t)s, line);
+}
+
+/* A node that shows nothing keeps nobody from the others' ranks. */
+static int show(const struct ctl_stacks *s,
+                int64_t rank,
+                bool *missing,
+                struct ddp_err *err)
 {
     struct msg m = {.kind = MSG_KIND_order,
                     .order = {.version = MSG_VERSION,
                               .verb = MSG_ORDER_STACKS,
                               .rank = rank}};
     msg_set(m.order.run, s->run);
-    return ctl_order_shown(s->peer, &m, mono_now_us() + s->timeout_us,
-                           print_lines, (void *)(uintptr_t)s, err);
+    int rc = ctl_order_shown(s->peer, &m, mono_now_us() + s->timeout_us,
+                             print_lines, (void *)(uintptr_t)s, err);
+    if (rc == 0 || err->code != DDP_E_PEER)
+        return rc;
+    tell_missing(s, rank, err);
+    *missing = true;
+    return 0;
 }
 
-static int show_all(const struct ctl_stacks *s, struct ddp_err *err)
+static int
+show_all(const struct ctl_stacks *s, bool *missing, struct ddp_err *err)
 {
     int64_t rank = 0;
     int rc;
-    while ((rc = show(s, rank, err)) == 0)
+    while ((rc = show(s, rank, missing, err)) == 0)
         rank++;
     return rank > 0 && err->code == DDP_E_USAGE ? 0 : rc;
 }
 
-static int
-show_some(const struct ctl_stacks *s, const char *word, struct ddp_err *err)
+static int show_some(const struct ctl_stacks *s,
+                     const char *word,
+                     bool *missing,
+                     struct ddp_err *err)
 {
     int64_t first, last;
     int rc = read_ranks(word, &first, &last, err);
     for (; rc == 0 && first <= last; first++)
-        rc = show(s, first, err);
+        rc = show(s, first, missing, err);
     return rc;
 }
 
 int ctl_stacks_run(const struct ctl_stacks *s)
 {
     struct ddp_err err;
-    int rc = s->n_ranks == 0 ? show_all(s, &err) : 0;
+    bool missing = false;
+    int rc = s->n_ranks == 0 ? show_all(s, &missing, &err) : 0;
     for (int i = 0; i < s->n_ranks && rc == 0; i++)
-        rc = show_some(s, s->ranks[i], &err);
+        rc = show_some(s, s->ranks[i], &missing, &err);
     if (rc != 0) {
         ctl_complain(s->style, s->where, &err);
         return ddp_code_exit(err.code);
@@ -108,5 +131,5 @@ int ctl_stacks_run(const struct ctl_stacks *s)
         log_warn("cannot write to standard output");
         return ddp_code_exit(DDP_E_IO);
     }
-    return 0;
+    return missing ? ddp_code_exit(DDP_E_PEER) : 0;
 }
