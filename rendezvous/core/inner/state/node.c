@@ -309,10 +309,16 @@ static bool may_grant(const struct run *run, const struct node *n)
            n->state != NODE_JOINING && n->state != NODE_STALE;
 }
 
-/* msg_lease.look */
+#define LOOKS 1000000 /* squared it is in the bounds of messages.def */
+
+/* msg_lease.look: a server that took over counts from 1 again, and nodes know
+ * the questions, and what they said to them, by this number alone. */
 static int64_t looks_at(const struct run *run, const struct node *n)
 {
-    return run->stands.asked && node_in_round(n) ? run->stands.looks : 0;
+    int64_t term = run->authority.term.count % LOOKS;
+    return run->stands.asked && node_in_round(n)
+               ? term * LOOKS + run->stands.looks % LOOKS
+               : 0;
 }
 
 /*

@@ -279,7 +279,7 @@ static void stands_beat_of(int who, int64_t seq, bool asks, const char *stands)
 }
 
 /* All nodes of the round hear of the question; each one that begins is a new
- * one. */
+ * one, and no other server's, which had another term. */
 TEST(test_rdzv_lease_passes_on_that_a_node_asks)
 {
     run_two(1, 3);
@@ -288,8 +288,8 @@ TEST(test_rdzv_lease_passes_on_that_a_node_asks)
     for (int i = 1; i <= 2; i++) {
         stands_beat_of(0, 2 + 3 * i, true, "");
         stands_beat_of(1, 3 + 3 * i, false, "");
-        ck_assert_int_eq(granted[0].look, i);
-        ck_assert_int_eq(granted[1].look, i);
+        ck_assert_int_eq(granted[0].look, 1000000 + i); /* of term 1 */
+        ck_assert_int_eq(granted[1].look, 1000000 + i);
         stands_beat_of(0, 3 + 3 * i, false, "");
         ck_assert_int_eq(granted[0].look, 0);
     }
