@@ -33,7 +33,13 @@ for step in range(5):
 
 @pytest.mark.parametrize(
     ("world", "away", "how", "does"),
-    [(2, 1, "stop", "is stopped (state T"), (3, 1, "skip", "sleeps")],
+    [
+        (2, 0, "skip", "sleeps"),
+        (2, 1, "stop", "is stopped (state T"),
+        (3, 0, "stop", "is stopped (state T"),
+        (3, 1, "skip", "sleeps"),
+        (3, 2, "skip", "sleeps"),
+    ],
 )
 def test_the_rank_that_does_not_come_is_named(
     ddprun: Callable[..., Any], tmp_path: Path, world: int, away: int, how: str, does: str
