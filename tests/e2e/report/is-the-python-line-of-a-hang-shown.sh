@@ -2,7 +2,8 @@
 # A Python worker sleeps for ever, in a function of a function: does the console
 # show which lines of Python they are, or why it cannot, before anything else of the
 # stacks and without what a debugger says of itself? Is the worker that hangs not
-# counted among those that had to stop for it?
+# counted among those that had to stop for it? Has a debugger the time that it needs?
+# limit: 60
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
 python=$(command -v python3) && command -v gdb >/dev/null ||
@@ -66,4 +67,11 @@ launch 82 --hang_timeout=1 --no_python "$python" stuck.py
 has '^ddprun:   | spied: dump --pid [0-9]*$' it.err
 has_not 'py-spy, which\|line 3 in collective' it.err
 has 'made no progress: it sleeps in collective$' it.err
+
+# With large libraries gdb reads symbols for seconds, however short the limit is.
+printf '#!/bin/sh\nsleep 7\necho "#0  in here ()"\n' >bin/gdb
+chmod +x bin/gdb
+launch 82 --hang_timeout=1 sleep 1000
+has '^ddprun:   | #0 .*here' it.err
+has_not 'it took too long' it.err
 nothing_left
