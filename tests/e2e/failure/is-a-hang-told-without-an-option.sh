@@ -43,6 +43,17 @@ begin()
     background "$_name" env PATH=/nowhere "$DDPRUN" "$@" "$PWD/steps" "$_rank" "$_how" \
         "$PWD/go_${_name%_*}"
 }
+cat >follow.py <<'PY'
+# Prints what each document of /events says of ranks that stand still.
+import http.client, json, sys
+
+link = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=100)
+link.request("GET", "/events")
+for line in link.getresponse():
+    if line.startswith(b"data: "):
+        for run in json.loads(line[6:])["runs"]:
+            print("event:", run.get("stands", {}).get("text", "none"), flush=True)
+PY
 top_shows()
 {
     ctl 0 "127.0.0.1:$port" top --once
@@ -63,6 +74,8 @@ done
 for rank in 0 1; do
     eventually 40 test -e go_held.waits$rank || fail "rank $rank does not come so far"
 done
+background follow python3 follow.py "$port"
+wait_lines 1 '^event: none$' follow.out
 for rank in 0 1; do kill -STOP "$(cat go_held.pid$rank)"; done
 stopped='rank 1 is stopped (state T: SIGSTOP, or a debugger); rank 0 \(sleeps\|waits\)'
 wait_lines 1 "the workers stand still: rank 1 is stopped (state T.*no progress for 1[0-9].*longest pause" told.err 40
@@ -72,6 +85,7 @@ for node in a b; do
     wait_lines 1 "the workers stand still: $stopped" "two_$node.err" 40
 done
 has '"event":"stands".*rank 1 is stopped' told.events
+wait_lines 1 '^event: rank 1 is stopped (state T' follow.out
 for name in told two_a two_b; do
     has_not 'the workers go on' $name.err
 done
@@ -88,6 +102,7 @@ for name in told two_a two_b; do
     lines 1 'the workers go on' "$name.err"
 done
 has '"event":"goes_on"' told.events
+same 'event: none' "$(tail -n 1 follow.out)" 'what the last event says'
 for name in held off busy_a busy_b; do
     ends_with 0 "$name" 40
     has_not 'stand still' "$name.err"
