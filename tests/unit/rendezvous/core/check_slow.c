@@ -1,4 +1,5 @@
-/* links: rendezvous/core/slow worker_rt/own_part rendezvous/base/{err,rng} */
+/* links: rendezvous/core/slow worker_rt/own_part */
+/* links: rendezvous/base/{err,mono,rng} */
 /* libs: -lm */
 /* From how long each rank computed and waited in each step to the rank that is
  * slower than the others: the window of the last steps, the median, and whether
@@ -7,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "rendezvous/base/mono.h"
 #include "rendezvous/base/rng.h"
 #include "rendezvous/core/slow.h"
 #include "tests/lib/suite.h"
@@ -238,6 +240,27 @@ TEST(test_slow_is_who_is_slower_by_a_tenth)
     ck_assert_int_ge(named, 99);
     ck_assert_int_eq(others, 0);
     ck_assert_int_eq(freed, 100);
+}
+
+CASE("cost")
+
+#define TIMES   100000
+#define MOST_US (TIMES * INT64_C(100)) /* 0.1 % of a step of 100 ms, each */
+
+/* What a rank does in each step for it. */
+TEST(test_slow_costs_a_thousandth_of_a_step)
+{
+    int64_t mean_us, noise_us, sum_us = 0;
+    int64_t began_us = mono_now_us();
+    for (int i = 0; i < TIMES; i++) {
+        take(i, 100000 + i * 7919 % 5000, 300);
+        if (own_part_usual(&own, &mean_us, &noise_us))
+            sum_us += mean_us;
+    }
+    int64_t took_us = mono_now_us() - began_us;
+    ck_assert_int_gt(sum_us, 0);
+    (void)printf("a step: %.2f us\n", (double)took_us / TIMES);
+    ck_assert_int_le(took_us, MOST_US);
 }
 
 SUITE("slow", "window", FIXTURE(setup, NULL))
