@@ -51,20 +51,23 @@ static bool does_one(const struct rank_look *looks, int n, enum rank_doing what)
 /* The odd rank is blamed if this node has it or tells of any, else the rank
  * whose stacks were taken first. Returns whether another node has the odd one.
  */
-static bool
-conclude(const struct hang_evidence *e, const struct rank_look *looks, int n)
+static bool conclude(const struct hang_evidence *e,
+                     const struct rank_look *looks,
+                     int n,
+                     bool over)
 {
     struct hang_findings *findings = e->findings;
     const struct stacks_of *own = &e->stacks;
     int at = atomic_load(&findings->n);
     int odd = odd_rank_find(looks, n);
     int blamed = place_of(looks, n, own->looks[own->first].rank);
-    if (e->tells && odd != ODD_RANK_NONE)
+    if ((e->tells || !over) && odd != ODD_RANK_NONE)
         blamed = odd;
     for (int i = 0; i < own->n; i++)
         if (odd != ODD_RANK_NONE && own->looks[i].rank == looks[odd].rank)
             blamed = odd;
     findings->list[at].rank = looks[blamed].rank;
+    findings->list[at].over = over;
     findings->list[at].collective = does_one(looks, n, RANK_IN_COLLECTIVE);
     odd_rank_tell(looks, n, odd, blamed, findings->list[at].text);
     atomic_store(&findings->n, at + 1);
@@ -132,7 +135,7 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
 {
     struct stacks_of *own = &e->stacks;
     int count;
-    bool works;
+    bool works, over;
     ddp_assert(own->n >= 1 && own->first < own->n);
     if (e->learned && they_work(e)) {
         rank_meet_work(&e->meet);
@@ -142,10 +145,12 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
     int64_t asked_us = mono_now_us();
     pid_t asker = flight_ask(flight_fd, e->flight);
     rank_look_all(own->pids, own->looks, own->n);
-    (void)conclude(e, own->looks, own->n);
+    (void)conclude(e, own->looks, own->n, e->over);
     int odd = odd_rank_find(own->looks, own->n);
     if (odd != ODD_RANK_NONE)
         own->first = odd;
+    if (e->over)
+        rank_meet_over(&e->meet);
     rank_meet_tell(&e->meet, own->looks, own->n, false);
     stacks_write(stacks_fd, own);
     save_stacks(stacks_fd, e); /* before another node's word ends this round */
@@ -157,8 +162,8 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
         .whole_us = mono_after(mono_now_us() > own->until_us ? mono_now_us()
                                                              : own->until_us,
                                e->others_us)};
-    struct rank_look *all =
-        rank_meet_gather(&e->meet, own->looks, own->n, &limits, &count, &works);
+    struct rank_look *all = rank_meet_gather(&e->meet, own->looks, own->n,
+                                             &limits, &count, &works, &over);
     /* What a node looked at twice may have begun to compute between the looks.
      */
     if (works ||
@@ -166,7 +171,7 @@ void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e)
         atomic_store(&e->findings->look, PAUSES_WORKS);
     if (all == NULL)
         return; /* the first finding counts */
-    bool is_elsewhere = conclude(e, all, count);
+    bool is_elsewhere = conclude(e, all, count, e->over || over);
     free(all);
     if (is_elsewhere) /* that node tells, which ends this process */
         (void)usleep(HANG_EVIDENCE_HOLD_US);

@@ -20,6 +20,8 @@
 struct hang_finding {
     int64_t rank;
     bool collective;              /* a rank waits for its peers */
+    bool over;                    /* ranks of a node were silent for too long,
+                                     and not only of one that suspects them */
     char text[ODD_RANK_TEXT_MAX]; /* what it does, and then all others */
 };
 
@@ -43,6 +45,7 @@ struct hang_evidence {
     bool learned;      /* whether all stand still is to be seen first */
     bool moves;        /* ... and these have just moved */
     bool tells;        /* of any rank of the round, not of this node's alone */
+    bool over;         /* these were silent for too long */
     int64_t others_us; /* how long other nodes are waited for */
     struct hang_findings *findings; /* shared memory, zeroed */
 };
@@ -60,7 +63,7 @@ struct hang_evidence {
  * tools (struct stacks_of), HANG_EVIDENCE_SAVE_US, others_us and
  * HANG_EVIDENCE_HOLD_US in all.
  * With `learned`, if ranks of a node work, the findings' look says so, and no
- * finding counts.
+ * finding counts. Where no node's limit is over all tell of any rank.
  */
 void hang_evidence_take(int stacks_fd, int flight_fd, struct hang_evidence *e);
 

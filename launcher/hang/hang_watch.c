@@ -13,8 +13,9 @@
  * one whose workers go on, work or are paused says so, and then nothing is
  * told. With tell, what was found is told until the workers move again. Workers
  * of which there is nothing to compare with are suspected first: the evidence
- * of this node alone says whether they wait for each other. Such a hang is told
- * with auto, too, and ends nothing: it may be another program's slow start.
+ * of this node alone says whether they wait for each other, and only then the
+ * others are asked. Such a hang ends nothing with auto either, unless a node's
+ * limit is over: it may be another program's slow start.
  *
  * Failure modes:
  * - The helper hangs (a debugger, /proc of a process in an uninterruptible
@@ -90,6 +91,7 @@ struct hang_watch {
     int64_t answered;      /* the last question of the round that it answered */
     bool tells;            /* it asks still, since it told ... */
     bool suspects;         /* the evidence is of this node alone, and first */
+    bool over;             /* the workers were silent for too long */
     int64_t nodes;         /* of the round */
     char stands[sizeof(((struct msg_beat *)NULL)->stands)]; /* "": nothing */
 
@@ -312,7 +314,9 @@ static void tell_standing(struct hang_watch *w)
                                                   : "");
     print_stacks(w, rank);
     drop_helper(w);
-    pauses_tell(&w->pauses);
+    /* With auto a limit of this node may end them yet. */
+    if (w->conf->hang.how == CONF_HANG_TELL || !pauses_compares(&w->pauses))
+        pauses_tell(&w->pauses);
     w->tells = w->asks_until_us != 0;
     w->asks_until_us = 0;
     w->handler->on_stands(w->ctx, w->stands);
@@ -336,7 +340,7 @@ static void tell_suspects(struct hang_watch *w)
     } else if (!f->collective) {
         drop_helper(w);
         pauses_excuse(&w->pauses);
-    } else if (w->nodes > 1 && w->conf->hang.how == CONF_HANG_TELL) {
+    } else if (w->nodes > 1) {
         drop_helper(w);
         ask(w);
     } else {
@@ -352,6 +356,15 @@ static bool has_no_answer(const struct hang_watch *w)
            hang_evidence_last(w->findings) == NULL;
 }
 
+/* With auto for the silence of these workers, or of another node's. */
+static bool ends_workers(const struct hang_watch *w)
+{
+    const struct hang_finding *f = hang_evidence_last(w->findings);
+    bool over = f != NULL ? f->over : w->over;
+    return w->conf->hang.how == CONF_HANG_FIXED ||
+           (w->conf->hang.how == CONF_HANG_AUTO && over);
+}
+
 /* The evidence is there. */
 static void tell(struct hang_watch *w)
 {
@@ -360,15 +373,16 @@ static void tell(struct hang_watch *w)
     if (works) { /* on this node, or on another one */
         drop_helper(w);
         w->asks_until_us = 0;
+        w->over = false;
         (void)pauses_judge(&w->pauses, PAUSES_WORKS, w->hang.clock_us);
     } else if (w->suspects) {
         tell_suspects(w);
     } else if (has_no_answer(w)) {
         drop_helper(w); /* the others judge without it */
-    } else if (w->conf->hang.how == CONF_HANG_TELL) {
-        tell_standing(w);
-    } else {
+    } else if (ends_workers(w)) {
         tell_hang(w);
+    } else {
+        tell_standing(w);
     }
 }
 
@@ -474,17 +488,19 @@ static int64_t limit_us(const struct hang_watch *w)
 static int start_evidence(struct hang_watch *w, struct ddp_err *err)
 {
     bool learned = w->conf->hang.how != CONF_HANG_FIXED;
+    bool tells = w->conf->hang.how == CONF_HANG_TELL;
+    bool over = !tells && (!learned || w->over);
     if (open_findings(w, err) != 0)
         return -1;
-    struct hang_evidence e = {
-        .stacks.go_on = w->conf->hang.how == CONF_HANG_TELL || w->suspects,
-        .flight = &w->flight,
-        .path = w->path,
-        .meet = w->meet,
-        .findings = w->findings,
-        .learned = learned,
-        .moves = learned && has_just_moved(w),
-        .tells = w->conf->hang.how == CONF_HANG_TELL};
+    struct hang_evidence e = {.stacks.go_on = !over,
+                              .flight = &w->flight,
+                              .path = w->path,
+                              .meet = w->meet,
+                              .findings = w->findings,
+                              .learned = learned,
+                              .moves = learned && has_just_moved(w),
+                              .tells = tells,
+                              .over = over};
     list_workers(w, &e);
     set_limits(w, limit_us(w), &e);
     open_stacks(w);
@@ -576,8 +592,7 @@ static void answer(struct hang_watch *w)
 
 void hang_watch_asked(struct hang_watch *w, int64_t look)
 {
-    bool fixed = w->conf->hang.how == CONF_HANG_FIXED;
-    if (w->nodes < 2 || fixed || w->tells ||
+    if (w->nodes < 2 || w->conf->hang.how == CONF_HANG_FIXED || w->tells ||
         !uv_is_active((uv_handle_t *)&w->timer))
         return;
     if (look == 0 && w->answered != 0 && w->stands[0] != '\0')
@@ -605,6 +620,7 @@ static void look_is_done(struct hang_watch *w)
         look = PAUSES_WORKS; /* it failed: nothing is known */
     enum pauses_verdict verdict =
         pauses_judge(&w->pauses, (enum pauses_look)look, w->hang.clock_us);
+    w->over = verdict == PAUSES_TOO_LONG;
     if (verdict == PAUSES_TOO_LONG) {
         if (w->nodes > 1)
             ask(w); /* first */
@@ -664,12 +680,13 @@ static bool have_beaten(const struct hang_watch *w)
  * on. */
 static void take_move(struct hang_watch *w)
 {
-    bool told = pauses_moved(&w->pauses, have_beaten(w), w->hang.clock_us);
+    (void)pauses_moved(&w->pauses, have_beaten(w), w->hang.clock_us);
     bool is_waited_for =
         w->helper > 0 && w->task != TASK_LOOK && w->meet.group_world > 1;
     w->asks_until_us = 0;
+    w->over = false;
     drop_helper(w);
-    if (told && w->stands[0] != '\0')
+    if (w->stands[0] != '\0') /* of this pause */
         go_on(w);
     if (is_waited_for)
         answer(w);
@@ -771,7 +788,7 @@ void hang_watch_stop(struct hang_watch *w)
     (void)uv_timer_stop(&w->timer);
     drop_helper(w);
     w->asks_until_us = 0;
-    w->tells = false;
+    w->tells = w->over = false;
     w->stands[0] = '\0';
 }
 

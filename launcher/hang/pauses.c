@@ -148,6 +148,11 @@ void pauses_excuse(struct pauses *p)
     p->excused = true;
 }
 
+bool pauses_compares(const struct pauses *p)
+{
+    return limit_us(p) != MONO_NEVER;
+}
+
 void pauses_tell(struct pauses *p)
 {
     p->told = true;

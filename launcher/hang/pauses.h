@@ -88,6 +88,9 @@ pauses_judge(struct pauses *p, enum pauses_look look, int64_t now_us);
  * suspected again before there is progress. */
 void pauses_excuse(struct pauses *p);
 
+/* Whether there is something to compare this pause with. */
+bool pauses_compares(const struct pauses *p);
+
 /* It was told, and is not judged any more. */
 void pauses_tell(struct pauses *p);
 

@@ -10,7 +10,8 @@
  * - There is no store (--worker_store=none), or it does not answer: this node's
  *   ranks are judged alone.
  * - What stands there was written by anybody who may use the workers' store: it
- *   is text that is read with limits, and decides only which rank is named.
+ *   is text that is read with limits, and decides only which rank is named, and
+ *   whether a round whose ranks all stand still is ended (with auto).
  */
 #include "launcher/hang/rank_meet.h"
 
@@ -25,6 +26,7 @@
 
 #define KEY_MAX   96
 #define WORKS     "works\n"
+#define OVER      (-1) /* in place of a node: its word is for the round */
 #define TEXT_MAX  ((1 + RANK_LOOKS_MAX) * RANK_MEET_LINE_MAX)
 #define ANSWER_US (2 * MONO_S) /* longest wait for one answer */
 #define AGAIN_US  (100 * 1000) /* between two looks at the store */
@@ -105,14 +107,15 @@ static bool is_alone(const struct rank_meet *m)
     return m->group_world < 2 || m->host[0] == '\0' || m->port == 0;
 }
 
-static void say(const struct rank_meet *m, const char *text, size_t len)
+static void
+say(const struct rank_meet *m, int64_t node, const char *text, size_t len)
 {
     struct store_client store;
     struct ddp_err err;
     char key[KEY_MAX];
     if (is_alone(m) || len == 0)
         return;
-    key_of(m, m->group_rank, key);
+    key_of(m, node, key);
     store_client_init(&store, m->host, m->port);
     (void)store_client_set(&store, key, text, len,
                            mono_after(mono_now_us(), ANSWER_US),
@@ -126,12 +129,18 @@ void rank_meet_tell(const struct rank_meet *m,
                     bool whole)
 {
     char text[TEXT_MAX];
-    say(m, text, rank_meet_write(looks, n, whole, text, sizeof(text)));
+    say(m, m->group_rank, text,
+        rank_meet_write(looks, n, whole, text, sizeof(text)));
 }
 
 void rank_meet_work(const struct rank_meet *m)
 {
-    say(m, WORKS, sizeof(WORKS) - 1);
+    say(m, m->group_rank, WORKS, sizeof(WORKS) - 1);
+}
+
+void rank_meet_over(const struct rank_meet *m)
+{
+    say(m, OVER, "over\n", 5);
 }
 
 enum word {
@@ -146,6 +155,7 @@ struct gathering {
     int n;
     enum word *words; /* by node */
     bool works;
+    bool over;
 };
 
 static int by_rank(const void *a, const void *b)
@@ -221,6 +231,18 @@ static int64_t wait_until(const struct rank_meet *m,
     return until_us;
 }
 
+static void ask_whether_over(const struct rank_meet *m,
+                             struct store_client *store,
+                             struct gathering *g)
+{
+    struct ddp_err err;
+    char key[KEY_MAX];
+    key_of(m, OVER, key);
+    (void)store_client_check(store, key, &g->over,
+                             mono_after(mono_now_us(), ANSWER_US),
+                             &err); /* or it is not known here */
+}
+
 static void ask_all(const struct rank_meet *m,
                     struct gathering *g,
                     const struct rank_meet_limits *limits)
@@ -237,6 +259,8 @@ static void ask_all(const struct rank_meet *m,
             break;
         (void)usleep(AGAIN_US);
     }
+    if (answers)
+        ask_whether_over(m, &store, g);
     store_client_free(&store);
 }
 
@@ -245,7 +269,8 @@ struct rank_look *rank_meet_gather(const struct rank_meet *m,
                                    int n,
                                    const struct rank_meet_limits *limits,
                                    int *count,
-                                   bool *works)
+                                   bool *works,
+                                   bool *over)
 {
     struct gathering g = {0};
     take_looks(&g, own, n);
@@ -261,5 +286,6 @@ struct rank_look *rank_meet_gather(const struct rank_meet *m,
     }
     *count = g.looks != NULL ? g.n : 0;
     *works = g.works;
+    *over = g.over;
     return g.looks;
 }

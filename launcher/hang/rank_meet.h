@@ -35,6 +35,10 @@ void rank_meet_tell(const struct rank_meet *m,
 /* Tells them in place of that that its ranks go on, or work. */
 void rank_meet_work(const struct rank_meet *m);
 
+/* Tells them besides, and before, that its ranks were silent for too long: no
+ * node merely suspects them. */
+void rank_meet_over(const struct rank_meet *m);
+
 /* How long other nodes are waited for (mono_now_us). */
 struct rank_meet_limits {
     int64_t first_us; /* one that has told nothing */
@@ -45,14 +49,15 @@ struct rank_meet_limits {
  * Waits until each node has told all (whole), and returns this node's ranks and
  * those of the nodes that told anything, by rank; the caller frees them. *count
  * is their number. NULL: no memory. *works: a node's ranks go on, and no other
- * one was waited for.
+ * one was waited for. *over: one said rank_meet_over.
  */
 struct rank_look *rank_meet_gather(const struct rank_meet *m,
                                    const struct rank_look *own,
                                    int n,
                                    const struct rank_meet_limits *limits,
                                    int *count,
-                                   bool *works);
+                                   bool *works,
+                                   bool *over);
 
 /* -- what stands in the store ---------------------------------------------- */
 

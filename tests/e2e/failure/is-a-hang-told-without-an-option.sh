@@ -1,8 +1,9 @@
 #!/bin/sh
 # Workers beat for some seconds; then one stays away, and the others wait for it. Does
 # the launcher say so, once, without an option, name that one, on whichever node it is,
-# and say when they go on? With auto, does it start them again? And is nothing said of
-# those that are all stopped for a while, or wait for one that computes?
+# and say when they go on? With auto, does it start them again, also for a rank of a node
+# that has nothing to compare with? And is nothing said of those that are all stopped for
+# a while, or wait for one that computes?
 # limit: 120
 . "${E2E_LIB:?is set by tests/e2e/run}/lib.sh"
 
@@ -60,7 +61,7 @@ top_shows()
     grep -q "$1" ctl.out
 }
 
-port=$(free_port) two=$(free_port) busy=$(free_port)
+port=$(free_port) two=$(free_port) busy=$(free_port) ends=$(free_port)
 begin told 1 stop --nproc_per_node=2 --events=told.events --rdzv_endpoint="127.0.0.1:$port"
 begin auto 1 stop --nproc_per_node=2 --hang_timeout=auto --max_restarts=1
 begin off 1 stop --nproc_per_node=2 --hang_timeout=0
@@ -68,6 +69,8 @@ begin held 9 none --nproc_per_node=2
 for node in a b; do
     begin "two_$node" 1 quiet --nnodes=2 --rdzv_endpoint="127.0.0.1:$two"
     begin "busy_$node" 1 compute --nnodes=2 --rdzv_endpoint="127.0.0.1:$busy"
+    begin "ends_$node" 1 quiet --nnodes=2 --hang_timeout=auto --max_restarts=1 \
+        --rdzv_endpoint="127.0.0.1:$ends"
 done
 
 # All of them, for longer than what would be told of one.
@@ -107,7 +110,12 @@ for name in held off busy_a busy_b; do
     ends_with 0 "$name" 40
     has_not 'stand still' "$name.err"
 done
-ends_with 0 auto 60
-has 'rank 1 (pid [0-9]*): it is stopped (state T.*; no progress for ' auto.err
-has 'restarts used 1 of 1' auto.err
+for name in auto ends_a ends_b; do
+    ends_with 0 $name 60
+done
+cat ends_a.err ends_b.err >ends.err
+for name in auto ends; do
+    lines 1 'rank 1 (pid [0-9]*): it is stopped (state T.*; no progress for ' $name.err
+    has 'restarts used 1 of 1' $name.err
+done
 nothing_left

@@ -8,26 +8,32 @@
 /* libs: -luv -lcjson */
 /*
  * A node whose workers stand still asks the others at once, and gives them the
- * time that their beats need. What is too long (launcher/hang/pauses) says this
- * test: any pause.
+ * time that their beats need; with auto only too long a pause ends them. What
+ * is too long (launcher/hang/pauses) says this test: any pause.
  */
 #include <check.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "launcher/hang/hang_watch.h"
 #include "launcher/hang/pauses.h"
 #include "rendezvous/base/mono.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/suite.h"
 
 static uv_loop_t loop;
 static struct conf conf;
 static struct hang_watch *watch;
 static pid_t worker;
-static int asked, told;
+static char path[4096];
+static int asked, told, hung;
+static enum pauses_verdict verdict; /* of any pause */
 
 /* -- in place of launcher/hang/pauses -------------------------------------- */
 
@@ -57,12 +63,18 @@ enum pauses_verdict
 pauses_judge(struct pauses *p, enum pauses_look look, int64_t now_us)
 {
     (void)p, (void)now_us;
-    return look == PAUSES_STILL ? PAUSES_TOO_LONG : PAUSES_FINE;
+    return look == PAUSES_STILL ? verdict : PAUSES_FINE;
 }
 
 void pauses_excuse(struct pauses *p)
 {
     p->excused = true;
+}
+
+bool pauses_compares(const struct pauses *p)
+{
+    (void)p;
+    return verdict == PAUSES_TOO_LONG;
 }
 
 void pauses_tell(struct pauses *p)
@@ -123,8 +135,16 @@ static void on_stands(void *ctx, const char *text)
     told++;
 }
 
-static const struct hang_watch_handler handler = {.on_asks = on_asks,
-                                                  .on_stands = on_stands};
+static void
+on_hang(void *ctx, const struct hang_verdict *v, int64_t pid, const char *text)
+{
+    (void)ctx, (void)v, (void)pid, (void)text;
+    told++;
+    hung++;
+}
+
+static const struct hang_watch_handler handler = {
+    .on_asks = on_asks, .on_stands = on_stands, .on_hang = on_hang};
 
 /* Until that is not 0. */
 static void run_until_us(int64_t until_us, const int *what)
@@ -152,7 +172,9 @@ static void setup(void)
             (void)pause();
     }
     ck_assert_int_gt(worker, 0);
-    ck_assert_int_eq(setenv("PATH", "/nowhere", 1), 0); /* no debugger */
+    scratch_enter();
+    (void)snprintf(path, sizeof(path), "%s", getenv("PATH"));
+    ck_assert_int_eq(setenv("PATH", scratch, 1), 0); /* no debugger */
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     conf.nproc = 1;
     conf.nnodes_max = 2;
@@ -160,6 +182,7 @@ static void setup(void)
     conf.hang.how = CONF_HANG_TELL;
     conf.hang.idle_us = conf.hang.beat_us = MONO_NEVER;
     conf.heartbeat_timeout_us = 60 * MONO_S;
+    verdict = PAUSES_TOO_LONG;
     watch = hang_watch_new(&loop, &conf, NULL, &handler, NULL);
     hang_watch_start(watch, &world);
 }
@@ -169,6 +192,22 @@ static void teardown(void)
     hang_watch_stop(watch);
     ck_assert_int_eq(kill(worker, SIGKILL), 0);
     ck_assert_int_eq(waitpid(worker, NULL, 0), worker);
+    ck_assert_int_eq(setenv("PATH", path, 1), 0);
+    scratch_leave();
+}
+
+/* One that sees the workers in a collective. */
+static void install_gdb(void)
+{
+    FILE *f = fopen("gdb", "we");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs("#!/bin/sh\n"
+                           "echo 'Thread 1 (process 7):'\n"
+                           "echo '#0  0x1 in ddp_comm_barrier ()'\n",
+                           f),
+                     0);
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_int_eq(chmod("gdb", 0700), 0);
 }
 
 /* A beat comes every 6 s: another node knows it, and answers, within 16 s. */
@@ -180,6 +219,22 @@ TEST(test_hang_watch_asks_at_once_and_waits_for_two_beats)
     run_until_us(since_us + 60 * MONO_S, &told);
     ck_assert_int_eq(told, 1);
     ck_assert_int_ge(mono_now_us() - since_us, 15 * MONO_S);
+}
+
+/* Workers that are only suspected: the other nodes are asked with auto, too,
+ * and then nothing is ended. */
+TEST_LOOP(test_hang_watch_ends_no_workers_that_are_suspected, 0, 2)
+{
+    conf.hang.how = CONF_HANG_AUTO;
+    verdict = _i == 0 ? PAUSES_SUSPECT : PAUSES_TOO_LONG;
+    install_gdb();
+    run_until_us(mono_now_us() + 30 * MONO_S, &asked);
+    ck_assert_int_eq(asked, 1);
+    ck_assert_int_eq(told, 0);
+    hang_watch_asked(watch, 1); /* as the lease says */
+    run_until_us(mono_now_us() + 60 * MONO_S, &told);
+    ck_assert_int_eq(told, 1);
+    ck_assert_int_eq(hung, _i);
 }
 
 SUITE("hang_ask", "net", .limit_s = 120, FIXTURE(setup, teardown))

@@ -468,12 +468,14 @@ static void install_gdb(void)
     ck_assert_int_eq(chmod("gdb", 0700), 0);
 }
 
-/* With tell nothing ends: gdb calls no function of the interpreter, as it does
- * with auto. */
-TEST_LOOP(test_hang_watch_calls_nothing_in_workers_that_may_be_well, 0, 2)
+/* Where nothing ends, with tell, or with auto for another node's question, gdb
+ * calls no function of the interpreter, as it does else. */
+TEST_LOOP(test_hang_watch_calls_nothing_in_workers_that_may_be_well, 0, 3)
 {
+    static const enum conf_hang hows[] = {CONF_HANG_FIXED, CONF_HANG_AUTO,
+                                          CONF_HANG_TELL};
     char args[4000];
-    conf.hang.how = _i == 0 ? CONF_HANG_AUTO : CONF_HANG_TELL;
+    conf.hang.how = hows[_i];
     watch = hang_watch_new(&loop, &conf, NULL, &handler, NULL);
     world.group_world = 2;
     install_gdb();

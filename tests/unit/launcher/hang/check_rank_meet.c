@@ -94,7 +94,7 @@ TEST_LOOP(test_rank_meet_text_of_anybody_is_checked, 0, 11)
 
 /* -- the meeting ----------------------------------------------------------- */
 
-static bool works; /* as the last gather found */
+static bool works, over; /* as the last gather found */
 
 static struct rank_look *
 gather(int64_t group_rank, const struct rank_look *own, int64_t us, int *n)
@@ -102,7 +102,8 @@ gather(int64_t group_rank, const struct rank_look *own, int64_t us, int *n)
     struct rank_meet m = node(group_rank);
     const struct rank_meet_limits limits = {
         .first_us = mono_now_us(), .whole_us = mono_after(mono_now_us(), us)};
-    struct rank_look *all = rank_meet_gather(&m, own, 1, &limits, n, &works);
+    struct rank_look *all =
+        rank_meet_gather(&m, own, 1, &limits, n, &works, &over);
     ck_assert_ptr_nonnull(all);
     for (int i = 1; i < *n; i++)
         ck_assert_int_lt(all[i - 1].rank, all[i].rank);
@@ -121,10 +122,12 @@ TEST(test_rank_meet_the_last_word_of_each_node_counts)
     rank_meet_tell(&a, first, 2, false);
     rank_meet_tell(&c, &last, 1, true);
     first[1].doing = RANK_SLEEPS;
+    rank_meet_over(&a);
     rank_meet_tell(&a, first, 2, true);
     int64_t began_us = mono_now_us();
     all = gather(1, &own, 100 * MONO_S, &n);
     ck_assert_int_lt(mono_now_us() - began_us, 20 * MONO_S); /* all are whole */
+    ck_assert(over && !works);
     ck_assert_int_eq(n, 4);
     ck_assert_int_eq(all[0].doing, RANK_WAITS);
     ck_assert_int_eq(all[1].doing, RANK_SLEEPS);
@@ -142,8 +145,9 @@ TEST(test_rank_meet_one_node_that_works_is_enough)
     int n;
     a.look = 1;
     rank_meet_work(&a);
+    rank_meet_over(&a);
     free(gather(1, &own, 300 * MONO_MS, &n));
-    ck_assert(!works);
+    ck_assert(!works && !over);
     a.look = 0;
     rank_meet_work(&a);
     int64_t began_us = mono_now_us();
@@ -196,7 +200,7 @@ TEST_LOOP(test_rank_meet_without_others_knows_its_own, 0, 3)
     m.host = _i == 1 ? "" : m.host;
     m.group_world = _i == 2 ? 1 : m.group_world;
     rank_meet_tell(&m, &own, 1, true);
-    all = rank_meet_gather(&m, &own, 1, &limits, &n, &works);
+    all = rank_meet_gather(&m, &own, 1, &limits, &n, &works, &over);
     ck_assert_ptr_nonnull(all);
     ck_assert_int_eq(n, 1);
     ck_assert_int_eq(all[0].rank, 4);
