@@ -200,7 +200,7 @@ chaos: all $(BEATS)
 	tests/chaos/run --self-test $(B)
 	tests/chaos/run $(B) $(or $(SEED),1) $(or $(EPISODES),40)
 prove: all $(addprefix $(B)/tests/unit/,check_keeper_step check_keeper_faults \
-		$(filter check_label,$(UNIT)))
+		check_keeper_bits $(filter check_label,$(UNIT)))
 	tests/ci/prove $(B) $(SEED)
 check-mpi: all
 	tests/mpi/run $(B)
