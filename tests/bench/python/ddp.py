@@ -1,5 +1,6 @@
 """Plain DDP over gloo, as the tutorials have it; see marks.py. It has a checkpoint
-every few steps, or a snapshot at each step if KEEPS=snapshot."""
+every few steps, or a snapshot at each step if KEEPS=snapshot. What is killed has so
+many bytes of memory more as DIRTY says."""
 
 import os
 import time
@@ -8,7 +9,7 @@ began = time.monotonic()
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from marks import EVERY, begins, mark, stepped  # noqa: E402
+from marks import ATTEMPT, EVERY, begins, mark, stepped  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 CHECKPOINT = os.environ["MARKS"] + ".checkpoint"
@@ -35,6 +36,9 @@ elif os.path.exists(CHECKPOINT):
     optimizer.load_state_dict(state["optimizer"])
     step = state["step"]
 mark("build")
+if ATTEMPT == "0":
+    dirty = bytearray(int(float(os.environ.get("DIRTY", 0))))
+    dirty[::4096] = b"x" * len(dirty[::4096])
 begins(step)
 while True:
     optimizer.zero_grad()
