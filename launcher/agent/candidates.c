@@ -91,9 +91,12 @@ static int keep(struct candidates *c, const char *addr)
     return place >= 0 ? place : add_unlisted(c, addr);
 }
 
-static void read_addrs(struct candidates *c, const char *addrs)
+/* Returns how many voters have no address there ("-"): the leader has not met
+ * them. */
+static int read_addrs(struct candidates *c, const char *addrs)
 {
     char one[CANDIDATES_ADDR_MAX + 1];
+    int unknown = 0;
     while (*addrs != '\0' && c->others < MSG_VOTERS_MAX) {
         size_t len = strcspn(addrs, " ");
         if (len < sizeof(one)) {
@@ -101,9 +104,24 @@ static void read_addrs(struct candidates *c, const char *addrs)
             one[len] = '\0';
             if (candidates_is_addr(one) && find(c, one) < 0)
                 (void)add(c, one);
+            unknown += strcmp(one, "-") == 0;
         }
         addrs += len;
         addrs += strspn(addrs, " ");
+    }
+    return unknown;
+}
+
+/* Those voters may be where voters were before: if this leader is lost one of
+ * them may lead, and look for nobody. */
+static void keep_some(struct candidates *c, const struct candidates *was, int n)
+{
+    int listed = was->others - (was->unlisted ? 1 : 0);
+    for (int i = 0; i < listed && n > 0 && c->others < MSG_VOTERS_MAX; i++) {
+        if (find(c, was->addrs[i]) >= 0)
+            continue;
+        (void)add(c, was->addrs[i]);
+        n--;
     }
 }
 
@@ -123,7 +141,7 @@ bool candidates_learn(struct candidates *c, const char *addrs)
     const char *target = candidates_target(&was);
     c->others = 0;
     c->unlisted = false;
-    read_addrs(c, addrs);
+    keep_some(c, &was, read_addrs(c, addrs));
     if (was.unlisted)
         (void)keep(c, was.addrs[was.others - 1]);
     if (target[0] != '\0')

@@ -121,6 +121,24 @@ TEST(test_candidates_place_in_hand_stays_in_the_order)
     ck_assert_str_eq(order(), "0 a:1 *b:2 ");
 }
 
+/* Found by a chaos run (3115): a leader that had not met one of three voters
+ * named two places. Both of its nodes lost it; one of them never found the
+ * third voter, which led by then, and had found the other node. */
+TEST(test_candidates_of_a_voter_without_an_address_stay_in_the_order)
+{
+    fresh(1, "a:1 b:2 c:3 ");
+    ck_assert(candidates_learn(&c, "- b:2 c:3 "));
+    ck_assert_str_eq(order(), "*0 b:2 c:3 a:1 ");
+    ck_assert(!candidates_learn(&c, "- b:2 c:3 "));
+    ck_assert(candidates_learn(&c, "- - c:3 "));
+    ck_assert_str_eq(order(), "*0 c:3 b:2 a:1 ");
+    candidates_moved(&c, "x:9");
+    ck_assert(candidates_learn(&c, "- d:4 "));
+    ck_assert_str_eq(order(), "0 d:4 c:3 *x:9 ");
+    ck_assert(candidates_learn(&c, "d:4 e:5 "));
+    ck_assert_str_eq(order(), "0 d:4 e:5 *x:9 ");
+}
+
 /* The place that a server names is in hand; the second such word without a
  * lease costs a pause. */
 TEST(test_candidates_goes_where_it_is_sent)
