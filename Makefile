@@ -320,15 +320,15 @@ install: all
 # What an installation into an empty folder puts there; and folders below bin, lib,
 # share that are empty then, but for share/man, which a bare system has.
 uninstall:
-	@new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
+	@top=$$(realpath -m "$(or $(DESTDIR),/)") && new=$$(mktemp -d) && trap 'rm -rf "$$new"' EXIT && \
 	$(MAKE) -s --no-print-directory install DESTDIR="$$new" >/dev/null && \
 	cd "$$new" && \
 	find . ! -type d | while IFS= read -r file; do \
-		rm -f "$(DESTDIR)/$$file" || exit 1; \
+		rm -f "$$top/$$file" || exit 1; \
 	done && \
 	find ".$(PREFIX)" -mindepth 2 -depth -type d ! -path '*/share/man' | \
 	while IFS= read -r folder; do \
-		rmdir "$(DESTDIR)/$$folder" 2>/dev/null || :; \
+		rmdir "$$top/$$folder" 2>/dev/null || :; \
 	done
 	$(if $(CACHE),PATH="$$PATH:/usr/sbin:/sbin" ldconfig 2>/dev/null || true)
 

@@ -137,6 +137,8 @@ static int read_epoch(struct ddp *d, struct ddp_err *err)
                            "DDP_EPOCH=%.64s: must be 0, or a whole number, a "
                            "point, and the id of a server",
                            text);
+    if (epoch >= RT_FENCE_LINE)
+        epoch = RT_FENCE_LINE + epoch / RT_FENCE_LINE;
     if (epoch > RT_FENCE_EPOCH_MAX)
         epoch = RT_FENCE_EPOCH_MAX;
     if (epoch > 1 && d->round < RT_FENCE_EPOCH)

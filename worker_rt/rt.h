@@ -61,8 +61,10 @@ struct ddp {
  * Snapshots are ordered by term, then by round: a round that a later server
  * made is newer, whatever its number. In the names and labels of snapshots both
  * are one number: the round, and RT_FENCE_EPOCH for each term after the first.
- * In the first term that number is the round.
+ * In the first term that number is the round. The terms of a later line, of
+ * RT_FENCE_LINE each, count as one: in a line the rounds rise anyway.
  */
+#define RT_FENCE_LINE      INT64_C(1000000) /* AUTHORITY_LEAP */
 #define RT_FENCE_EPOCH     INT64_C(10000000000)
 #define RT_FENCE_EPOCH_MAX INT64_C(99999999) /* the name's 18 digits */
 

@@ -23,8 +23,8 @@ typedef void (*ctl_take)(void *ctx, const char *text);
 
 /* The same of an order for stacks. `take` gets the answer, with a colon behind
  * it, and then what the node shows, piece by piece: the node may take a while
- * beyond the deadline for it. DDP_E_PEER: one that is absent, or falls silent.
- */
+ * beyond the deadline for it. DDP_E_PEER: one that is absent, or
+ * falls silent, or too many workers are looked at. */
 int ctl_order_shown(const struct ctl_peer *peer,
                     const struct msg *order,
                     int64_t deadline_us,

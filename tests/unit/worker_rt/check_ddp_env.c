@@ -17,6 +17,7 @@
 #include "rendezvous/base/err.h"
 #include "tests/lib/suite.h"
 #include "worker_rt/ddp.h"
+#include "worker_rt/rt.h"
 
 static const char *const good[][2] = {
     {"RANK", "5"},
@@ -157,6 +158,29 @@ TEST_EACH(test_env_bad_value_names_the_variable, bad)
     bool file = strcmp(bad[_i].name, "DDP_PROGRESS_FILE") == 0;
     ck_assert_int_eq(e.code, file ? DDP_ERR_CONFIG : DDP_ERR_USAGE);
     ck_assert_msg(strstr(e.text, bad[_i].name) != NULL, "%s", e.text);
+}
+
+/* What a later server writes is newer, whatever its round: also where terms
+ * leap to another line (ddprun-protocol(7)), in which the rounds order. */
+TEST(test_env_later_terms_and_lines_are_newer)
+{
+    static const struct {
+        const char *epoch, *round;
+    } rows[] = {{"0", "9"},           {"2.e", "8"},
+                {"999999.e", "7"},    {"1000001.e", "6"},
+                {"720000001.e", "5"}, {"720000002.e", "6"},
+                {"721000001.e", "4"}, {"99000000000001.e", "3"}};
+    int64_t last = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set_good();
+        ck_assert_int_eq(setenv("DDP_EPOCH", rows[i].epoch, 1), 0);
+        ck_assert_int_eq(setenv("DDP_ROUND", rows[i].round, 1), 0);
+        struct ddp *d = ddp_init(NULL);
+        ck_assert_ptr_nonnull(d);
+        ck_assert_int_gt(d->fence, last);
+        last = d->fence;
+        ddp_free(d);
+    }
 }
 
 /* Whoever reads the error has not the key. */

@@ -476,7 +476,7 @@ static void take_voted(struct rdzv *r,
         told->answered_us = c->at_us - c->join.answered_ms * MONO_MS;
     bool is_newer = take_newest(r, run, v, told);
     run->takeover.born_us = mono_min(run->takeover.born_us,
-                                     r->now_us - c->join.instance_ms * MONO_MS);
+                                     c->at_us - c->join.instance_ms * MONO_MS);
     node_says(r, n, AUTHORITY_HERE, 0);
     hear_term(r, run, n, &n->launcher.term);
     confirm_by_place(r, n, &c->join);

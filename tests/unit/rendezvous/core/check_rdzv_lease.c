@@ -288,8 +288,8 @@ TEST(test_rdzv_lease_passes_on_that_a_node_asks)
     for (int i = 1; i <= 2; i++) {
         stands_beat_of(0, 2 + 3 * i, true, "");
         stands_beat_of(1, 3 + 3 * i, false, "");
-        ck_assert_int_eq(granted[0].look, 1000000 + i); /* of term 1 */
-        ck_assert_int_eq(granted[1].look, 1000000 + i);
+        ck_assert_int_eq(granted[0].look, 2999999 + i); /* of term 1 */
+        ck_assert_int_eq(granted[1].look, 2999999 + i);
         stands_beat_of(0, 3 + 3 * i, false, "");
         ck_assert_int_eq(granted[0].look, 0);
     }
