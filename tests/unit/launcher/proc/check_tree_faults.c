@@ -117,10 +117,10 @@ static int run_ask(void *ctx)
     (void)ctx;
     begin();
     int descriptors = fault_descriptors();
-    int64_t until_us = mono_now_us() + LIMIT_US;
     (void)signal(SIGTERM, SIG_DFL); /* Check catches it */
     (void)start(true, true, STDIN_FILENO);
     (void)start(true, true, -1);
+    int64_t until_us = mono_now_us() + LIMIT_US;
     fault_hold(false);
     bool anew = true;
     while (tree_ask(NULL, 0, -1, anew) > 0 && mono_now_us() < until_us) {
