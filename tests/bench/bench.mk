@@ -27,6 +27,8 @@ BENCH_SNAPSHOT := $(B)/bench/snapshot/save
 $(BENCH_SNAPSHOT): $(call obj,tests/bench/snapshot/save) $(B)/libddp.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ -lcjson -lxxhash -lm
+# What nobody builds breaks unseen.
+e2e-programs: $(BENCH_RDZV) $(BENCH_STORE) $(BENCH_SNAPSHOT)
 bench-snapshot: $(BENCH_SNAPSHOT)
 	tests/bench/snapshot/run $(B) $(BENCH_ARGS)
 

@@ -138,6 +138,7 @@ on_find_psk(SSL *s, const unsigned char *id, size_t id_len, SSL_SESSION **out)
 
 static bool open_tls(const char *file)
 {
+    char groups[] = "X25519"; /* a macro of OpenSSL's takes no constant */
     struct tokens t;
     struct ddp_err err;
     tls = SSL_CTX_new(TLS_server_method());
@@ -147,7 +148,7 @@ static bool open_tls(const char *file)
     SSL_CTX_set_psk_find_session_callback(tls, on_find_psk);
     (void)SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
     return SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION) == 1 &&
-           SSL_CTX_set1_groups_list(tls, "X25519") == 1 &&
+           SSL_CTX_set1_groups_list(tls, groups) == 1 &&
            SSL_CTX_set_ciphersuites(tls, "TLS_AES_128_GCM_SHA256") == 1 &&
            SSL_CTX_set_num_tickets(tls, 0) == 1;
 }

@@ -299,9 +299,9 @@ static void
 take_prepare(struct gen *g, struct peer *p, const char *json, int len)
 {
     char out[2 * SPEAK_MAX];
-    int64_t known = p->ballot.term;
+    struct term known = p->ballot.term;
     int n = speak_promise(&p->ballot, json, len, out);
-    if (p->ballot.term != known)
+    if (term_cmp(&p->ballot.term, &known) != 0)
         n += next_beat(g, p, mono_now_us(), out + n);
     say(g, p, out, n);
 }

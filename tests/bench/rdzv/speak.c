@@ -77,14 +77,11 @@ int speak_join_again(const struct speak_conf *conf,
 {
     struct msg_join j = join_of(conf, id);
     msg_set(j.instance, world->instance);
-    msg_set(j.term.id, b->term.id);
     j.instance_ms = world->instance_ms;
     j.round = world->round;
     j.state = MSG_STATE_RUNNING;
     j.group_rank = world->group_rank;
-    j.group_world = world->group_world;
     j.restarts = world->restarts;
-    j.sure = 1;
     j.lease_ms = LEASE_LEFT_MS;
     j.term = b->term;
     j.via = 1;
@@ -127,14 +124,12 @@ int speak_promise(struct ballot *b, const char *json, int len, char *out)
         decode(json, len, &m);
         prepare = m.prepare;
         m = (struct msg){.kind = MSG_KIND_promise,
-                         .promise.term.count = prepare.term};
-        msg_set(m.promise.term.id, prepare.term.id);
+                         .promise.term = prepare.term};
         answer_len = frame(&m, answer, sizeof(answer));
         memcpy(last, json, (size_t)len);
         last_len = len;
     }
     b->term = prepare.term;
-    memcpy(b->term.id, prepare.term.id, sizeof(b->term.id));
     memcpy(out, answer, (size_t)answer_len);
     return answer_len;
 }
@@ -153,8 +148,7 @@ int speak_accept(struct ballot *b, const char *json, int len, char *out)
         return 0;
     m = (struct msg){.kind = MSG_KIND_accept,
                      .accept.round = b->voters->round,
-                     .accept.term.count = b->voters->term};
-    msg_set(m.accept.term.id, b->voters->term.id);
+                     .accept.term = b->voters->term};
     return frame(&m, out, SPEAK_MAX);
 }
 
@@ -165,10 +159,10 @@ int speak_voted(const struct ballot *b,
     struct msg m = {.kind = MSG_KIND_vote};
     if (b->voters == NULL)
         return 0;
+    m.vote.version = MSG_VERSION;
     msg_set(m.vote.instance, world->instance);
     m.vote.round = b->voters->round;
-    m.vote.round_term.count = b->voters->term;
-    msg_set(m.vote.round_term.id, b->voters->term.id);
+    m.vote.round_term = b->voters->term;
     m.vote.group_rank = world->group_rank;
     m.vote.group_world = world->group_world;
     m.vote.restarts = world->restarts;

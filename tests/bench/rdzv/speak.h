@@ -21,8 +21,7 @@
 /* All zero at first. */
 struct ballot {
     struct msg_voters *voters; /* its newest round's; NULL: it has no vote */
-    int64_t term;              /* the one that it promised; 0: none */
-    char term_id[17];
+    struct term term;          /* the one that it promised */
 };
 
 struct speak_conf {
