@@ -435,8 +435,8 @@ bool standby_take(void *standby,
             tell_differs(s, req->local_rank, differs);
             return false;
         }
-        log_info("standby with local rank %d does not answer within %d ms; "
-                 "the workers of this round are started afresh",
+        log_info("standby with local rank %d is gone, or does not answer "
+                 "within %d ms; the workers of this round are started afresh",
                  req->local_rank, FORKS_ANSWER_MS);
         forks_end(s->forks);
         return false;
